@@ -24,6 +24,7 @@ from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock_connector._connectors import spec_of
 from penstock_converters.avro_converter import AVRO_KEYS
 from penstock_converters.json_schema_converter import JSON_SCHEMA_KEYS
+from penstock_converters.proto_converter import PROTOBUF_KEYS
 from penstock_converters.registry_keys import REGISTRY_KEYS, URL, ConverterKey
 
 HERE: Final = Path(__file__).parent
@@ -48,6 +49,7 @@ CONVERTERS: Final = {
     "converters with a registry": REGISTRY_KEYS,
     "the Avro converter": AVRO_KEYS,
     "the converter of JSON Schema": JSON_SCHEMA_KEYS,
+    "the Protobuf converter": PROTOBUF_KEYS,
 }
 SPECS: Final[Mapping[str, pb.ConnectorSpec]] = {
     **{

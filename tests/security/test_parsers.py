@@ -36,6 +36,10 @@ from penstock.spark.connector_io.frame_bounds import (
 )
 from penstock.transform.functions.column_declaration import parse_columns
 from penstock.transform.sql.guard import check_expression
+from penstock_converters import avro_connect, json_schema, proto_connect
+from penstock_converters.avro_schema import parse_avro_schema
+from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field
+from penstock_converters.proto_schema import parse_proto
 from penstock_converters.registry import create_converter
 from penstock_values.identity import partition_key
 
@@ -53,6 +57,42 @@ MONEY = (
     b'{"schema":{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal",'
     b'"parameters":{"scale":"2"}},"payload":1.5}'
 )
+
+
+AVRO = """{"type":"record","name":"R","namespace":"a.b","fields":[
+{"name":"e","type":{"type":"enum","name":"E","symbols":["A"]},"default":"A","doc":"d"},
+{"name":"d","type":["null",{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}]},
+{"name":"m","type":{"type":"map","values":{"type":"array","items":["int","E"]}},"default":{}},
+{"name":"f","type":{"type":"fixed","name":"F","size":3,"connect.parameters":{"a":"b"}}}]}"""
+JSON_SCHEMA = """{"$id":"x","type":"object","title":"T","required":["a"],"properties":{
+"a":{"type":["null","integer"],"connect.index":1},"b":{"oneOf":[{"type":"string"},{"$ref":"#/d/c"}]},
+"e":{"type":"array","items":{"enum":["A",null]}},"m":{"connect.type":"map","type":"object",
+"additionalProperties":{"type":"number"}}},"d":{"c":{"allOf":[{"properties":{"z":{"const":"Q"}}}]}}}"""
+PROTO = """syntax = "proto3"; package a.b; import "google/protobuf/timestamp.proto";
+message R { option x = { y: 1 }; enum E { A = 0; B = -1 [z = true]; reserved 5; }
+  E e = 1 [(confluent.field_meta) = { params: [{ key: "connect.type", value: "int8" }] }];
+  oneof o { int32 i = 2; google.protobuf.Timestamp t = 3; } map<string, R.N> m = 4;
+  message N { repeated sint64 s = 1 [packed = false]; optional string p = 2; } } // end"""
+
+
+def read_avro_schema(text: str) -> object:
+    """Return the columns of a schema of Avro."""
+    return to_arrow_field(
+        avro_connect.to_connect(parse_avro_schema(text), avro_connect.AvroOptions())
+    )
+
+
+def read_json_schema(text: str) -> object:
+    """Return the columns of a JSON Schema."""
+    schemas = json_schema.JsonSchemas(text)
+    return to_arrow_field(json_schema.to_connect(schemas, json_schema.JsonSchemaOptions()))
+
+
+def read_proto(text: str) -> list[object]:
+    """Return the columns of the messages of a schema of Protobuf."""
+    options = proto_connect.ProtoOptions()
+    messages = parse_proto(text).messages
+    return [to_arrow_field(proto_connect.to_connect(one, options)) for one in messages]
 
 
 @dataclass(frozen=True)
@@ -87,6 +127,9 @@ TEXTS = [
     Parser("letters", parse_ids, ("0/17", "0/3,0/17-20")),
     Parser("edits", lambda text: parse_edits(text, {"0/1": text}), ('{"a": [1, {"b": null}]}',)),
     Parser("time", parse_time, ("2026-01-31T08:00:00Z", "2026-01-31T08:00:00+01:00")),
+    Parser("Avro's schema", read_avro_schema, (AVRO,), (InvalidSchemaError,)),
+    Parser("JSON Schema", read_json_schema, (JSON_SCHEMA,), (InvalidSchemaError,)),
+    Parser("Protobuf's schema", read_proto, (PROTO,), (InvalidSchemaError,)),
     Parser("partition", partition_key, ('{"f":{"$bytes":"AA=="},"n":1}',), (ValueError,)),
 ]
 BYTES = [
@@ -188,7 +231,7 @@ def test_what_is_good_is_taken(parser):
         parser.read(text)
 
 
-DEEP = "[" * 100_000, '{"a":' * 100_000, "(" * 100_000, "x list<" * 100_000
+DEEP = "message A {" * 10_000, "[" * 100_000, '{"a":' * 100_000, "(" * 100_000, "x list<" * 100_000
 
 
 @pytest.mark.parametrize("parser", [*TEXTS, *BYTES], ids=lambda one: one.name)

@@ -146,6 +146,22 @@ def test_lines_go_both_ways_in_every_form(both: Both, tmp_path: Path, form: str)
     assert [said(one, form) for one in here] == [said(one, form) for one in there]
 
 
+def test_kafka_connect_counts_characters_of_a_file(both: Both, tmp_path: Path) -> None:
+    """So its position is refused here where it is inside a line: no half a line is a row."""
+    file = tmp_path / "in"
+    file.write_text("grüße\n🚀\nlast\n", encoding="utf-8")
+    both.kafka.create_topic("counted")
+    source = {"connector.class": "FileStreamSource", "file": file, "topic": "counted"}
+    both.connect.create("counted", **source)
+    wait_until(lambda: both.connect.offsets("counted"), SOON, "an offset")
+    both.connect.stop("counted")
+    (stored,) = both.connect.offsets("counted")
+    assert stored["offset"] == {"position": 6 + 3 + 5}  # of 8 + 5 + 5 bytes
+    both.run("import", "--connector", "counted", "--apply", "--start")
+    status = "/connectors/counted/status"
+    wait_until(lambda: "file.bad_offset" in both.gateway.get(status).text, SOON, "the error")
+
+
 def said(message: Any, form: str) -> Any:
     """Return what a value says. Kafka Connect escapes characters beyond the first 65,536; our
     engine knows no columns that are never null, so that all schemas of ours are optional.

@@ -126,7 +126,7 @@ func (p *pump) finish() *Error {
 			return err
 		}
 		if !p.isAwaited() || !time.Now().Before(deadline) {
-			return nil
+			return p.deliverAcks() // the last Committed and the end of the stream may come at once
 		}
 		p.waitForChange(deadline)
 	}

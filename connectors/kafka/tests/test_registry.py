@@ -5,13 +5,17 @@ write what is read; what the registry refuses, and when it is not there.
 import decimal
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from grpc_tools import protoc
 from penstock_kafka import KafkaSink, KafkaSource
 
 from penstock_connector.testing import RemoteError, sink_task, source_task
@@ -20,6 +24,7 @@ from support.registry import SchemaRegistryServer
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
 JSON = "io.confluent.connect.json.JsonSchemaConverter"
+PROTOBUF = "io.confluent.connect.protobuf.ProtobufConverter"
 DELETE = 3
 
 
@@ -138,6 +143,65 @@ def test_json_with_a_schema_is_written_and_read_as_by_confluents(kafka, registry
     read = JSONDeserializer(None, schema_registry_client=client)
     found = [read(one.value(), where) for one in kafka.read(f"{topic}-out")]
     assert found == rows
+
+
+def shop_order(folder):
+    """Return the class of a message, as the compiler of Protobuf makes it."""
+    text = """syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Order {
+  message Line { string name = 1; double price = 2; }
+  int64 id = 1; repeated Line lines = 2; google.protobuf.Timestamp at = 3; optional string note = 4;
+}
+"""
+    (folder / "order.proto").write_text(text)
+    include = Path(protoc.__file__).parent / "_proto"
+    out = f"--descriptor_set_out={folder / 'out'}"
+    words = ["", f"-I{folder}", f"-I{include}", "--include_imports", out, "order.proto"]
+    assert protoc.main(words) == 0
+    files = descriptor_pb2.FileDescriptorSet.FromString((folder / "out").read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for one in files.file:
+        pool.Add(one)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+
+
+def test_protobuf_is_written_and_read_as_by_confluents(kafka, registry, client, topic, tmp_path):
+    kind = shop_order(tmp_path)
+    where = SerializationContext(topic, MessageField.VALUE)
+    rows = [
+        {"id": at, "lines": [{"name": "é", "price": 0.5}] * at, "at": AT, "note": None}
+        for at in range(4)
+    ]
+    messages = [kind(id=row["id"], lines=row["lines"]) for row in rows]
+    for one in messages:
+        one.at.FromDatetime(AT)
+    serializer = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, serializer(one, where)) for one in messages])
+    converters = {
+        "value.converter": PROTOBUF, "value.converter.schema.registry.url": registry.url,
+        "key.converter": "string",
+    }  # fmt: skip
+    given = {"bootstrap.servers": kafka.bootstrap, **converters}
+    with source_task(KafkaSource, given | {"topics": topic}) as task:
+        assert [data(row) for row in task.rows(4)] == rows
+    more = {
+        "topic": topic, "offsets.storage.topic": f"{topic}-offsets",
+        "value.converter.auto.register.schemas": "false",
+        "value.converter.use.latest.version": "true",
+    }  # fmt: skip
+    with sink_task(KafkaSink, given | more) as task:
+        task.write(rows, dataset="d")
+    read = ProtobufDeserializer(kind, {"use.deprecated.format": False}, client)
+    found = [read(one.value(), where) for one in kafka.read(topic)]
+    assert found == [*messages, *messages]
+    own = {"topic": f"{topic}-own", "offsets.storage.topic": f"{topic}-offsets-own"}
+    with sink_task(KafkaSink, given | own) as task:
+        task.write(rows, dataset="d")
+    with source_task(KafkaSource, given | {"topics": f"{topic}-own"}) as task:
+        assert [data(row) for row in task.rows(4)] == [row | {"note": ""} for row in rows]
 
 
 def test_a_deleted_row_is_a_tombstone_and_comes_back(kafka, registry, topic):

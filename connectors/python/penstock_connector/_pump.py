@@ -322,10 +322,11 @@ class Pump:
         while self._deliver_acks() and self._is_awaited():
             left = deadline - time.monotonic()
             if left <= 0:
-                return
+                break
             with self._changed:
                 if not self._checkpoints.has_acks and not self._stopped:
                     self._changed.wait(left)
+        self._deliver_acks()  # the last Committed and the end of the stream may come at once
 
     def _is_awaited(self) -> bool:
         with self._changed:

@@ -148,7 +148,11 @@ class Source(Alterable[C]):
                 return
 
     def connect(self, partitions: Sequence[Partition]) -> None:
-        """Open what is needed to read these partitions from their offsets."""
+        """Open what is needed to read these partitions from their offsets.
+
+        Those offsets are durable, as those of `ack` are: the last acknowledgement may have been
+        lost in a crash.
+        """
 
     def read_batch(self) -> Batch | None:
         """Return the next rows, or None when there are none now. May block for a short time."""

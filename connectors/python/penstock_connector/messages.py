@@ -349,8 +349,14 @@ class MessageEncoder:
             return self._encode(self._key, key, field, none, bad)
         if not self._keys:
             return pa.nulls(rows.num_rows, pa.binary())
-        key = _struct([rows.column(field.name) for field in self._keys], self._keys)
-        return self._encode(self._key, key, _value_field(self._keys, self._key), none, bad)
+        columns = [rows.column(field.name) for field in self._keys]
+        # a schema in a key is a part of its bytes: columns of keys are required, as elsewhere
+        fields = [
+            field.with_nullable(column.null_count > 0)
+            for field, column in zip(self._keys, columns, strict=True)
+        ]
+        key = _struct(columns, fields)
+        return self._encode(self._key, key, _value_field(fields, self._key), none, bad)
 
     def _encode(
         self,

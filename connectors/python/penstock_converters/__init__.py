@@ -18,6 +18,12 @@
 - `framing`           messages that begin with the id of their schema
 - `json_schema_converter` JSON with a schema registry, as Confluent's JsonSchemaConverter
 - `json_schema`       JSON Schema to Kafka Connect's schemas, and back
+- `proto_converter`   Protobuf with a schema registry, as Confluent's ProtobufConverter
+- `proto_schema`      Protobuf's schemas in their own language as types
+- `proto_connect`     Protobuf's schemas to Kafka Connect's, and back
+- `proto_decoder`     Protobuf's bytes to columns, all messages at once
+- `proto_encoder`     columns to Protobuf's bytes, all rows at once
+- `byte_reader`       numbers and texts of many messages at once
 - `ragged`            arrays of pieces of bytes
 - `schema_registry`   which schema of a registry messages have
 - `registry_client`   asks a registry over HTTP

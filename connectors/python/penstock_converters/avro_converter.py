@@ -10,11 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from penstock_converters.avro_connect import AvroOptions, from_connect, to_connect
-from penstock_converters.avro_decoder import REASONS, AvroDecoder
+from penstock_converters.avro_decoder import AvroDecoder
 from penstock_converters.avro_encoder import AvroEncoder
 from penstock_converters.avro_schema import AvroType, parse_avro_schema
+from penstock_converters.byte_reader import REASONS
 from penstock_converters.connect_schema import to_arrow_field, to_connect_schema
-from penstock_converters.framing import FramedConverter, OwnSchema, SchemaReader, SchemaWriter
+from penstock_converters.framing import (
+    FramedConverter,
+    OwnSchema,
+    ReadValues,
+    SchemaReader,
+    SchemaWriter,
+)
 from penstock_converters.ragged import Bytes, Ints
 from penstock_converters.registry_client import RegisteredSchema
 from penstock_converters.registry_keys import Config, ConverterKey, read_flag, read_number
@@ -78,13 +85,13 @@ class AvroConverter(FramedConverter):
 
 class _Reader(SchemaReader):
     def __init__(self, kind: AvroType, options: AvroOptions) -> None:
-        self.field = to_arrow_field(to_connect(kind, options))
-        self._decoder = AvroDecoder(kind, self.field.type)
+        self._field = to_arrow_field(to_connect(kind, options))
+        self._decoder = AvroDecoder(kind, self._field.type)
 
-    def decode(self, data: Bytes, starts: Ints, ends: Ints) -> tuple[pa.Array, Mapping[int, str]]:
+    def decode(self, data: Bytes, starts: Ints, ends: Ints) -> ReadValues:
         values, reasons = self._decoder.decode(data, starts, ends)
         (failed,) = np.nonzero(reasons)
-        return values, {at: REASONS[reasons[at]] for at in failed.tolist()}
+        return [(self._field, None, values)], {at: REASONS[reasons[at]] for at in failed.tolist()}
 
 
 class _Writer(SchemaWriter):

@@ -10,17 +10,26 @@ used, an item of a list has at least a byte, and lists of lists have a bound of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from penstock_converters.avro_schema import AvroField, AvroType
-from penstock_converters.ragged import Bools, Bytes, Ints, from_unscaled, slices, to_offsets
-
-_PADDING: Final = 16
-"""Bytes behind the last message that a number may be read from before its end is checked."""
+from penstock_converters.byte_reader import (
+    CHOICE,
+    ITEMS,
+    LENGTH,
+    NULL_KEY,
+    RANGE,
+    SHORT,
+    TRAILING,
+    ByteReader,
+    Cursor,
+    padded,
+    zigzag,
+)
+from penstock_converters.ragged import Bools, Bytes, Ints, from_unscaled, to_offsets
 
 _MAX_ROUNDS: Final = 100_000
 """Items of lists that are read one after the other, for all messages together."""
@@ -32,33 +41,6 @@ _MAX_MAP: Final = 4 << 20
 """Bytes of a message whose items are looked for at all places at once."""
 
 _DAY_MS: Final = 86_400_000
-
-REASONS: Final = (
-    "",
-    "it ends too early",
-    "a number has too many bytes",
-    "a length or a count is negative, or reaches beyond its end",
-    "a union has no such type, an enum no such symbol, or a boolean is neither 0 nor 1",
-    "a text is not UTF-8",
-    "a number does not fit into its type",
-    "its lists have too many items that are lists",
-    "it has bytes behind its end",
-    "a key of a map is null",
-)
-_SHORT, _LONG_NUMBER, _LENGTH, _CHOICE, _TEXT, _RANGE, _ITEMS, _TRAILING, _NULL_KEY = range(1, 10)
-
-
-@dataclass(slots=True)
-class _Cursor:
-    """Where messages are read, and which they are."""
-
-    at: Ints
-    end: Ints
-    rows: Ints
-
-    def take(self, places: Any) -> _Cursor:
-        """Return the cursors at some places."""
-        return _Cursor(self.at[places], self.end[places], self.rows[places])
 
 
 class AvroDecoder:
@@ -76,111 +58,66 @@ class AvroDecoder:
         """Return the values of messages in a buffer, and the reason of each that has none (an index
         of `REASONS`; 0: it has one). The messages are in the order of their bytes.
         """
-        padded = np.zeros(len(data) + _PADDING, np.uint8)
-        padded[: len(data)] = data
-        reader = _Reader(padded, len(starts))
-        cursor = _Cursor(starts.copy(), ends, np.arange(len(starts)))
+        reader = _Reader(padded(data), len(starts))
+        cursor = Cursor(starts.copy(), ends, np.arange(len(starts)))
         if self._kind.kind == "bytes":  # Confluent's serializer writes them as they are
             lengths = ends - starts
             values = reader.bytes_or_decimal(self._column, cursor, lengths)
         else:
             values = reader.read(self._kind, self._column, cursor)
-            reader.fail(cursor, cursor.at < cursor.end, _TRAILING)
+            reader.fail(cursor, cursor.at < cursor.end, TRAILING)
         return values, reader.reasons
 
 
-class _Reader:
+class _Reader(ByteReader):
     """Reads the types of one batch."""
 
     def __init__(self, data: Bytes, count: int) -> None:
-        self._data = data
-        self._floats = np.ndarray((len(data) - 3,), "<f4", data.data, strides=(1,))
-        self._doubles = np.ndarray((len(data) - 7,), "<f8", data.data, strides=(1,))
-        self.reasons = np.zeros(count, np.int64)
+        super().__init__(data, count)
         self._rounds = 0
 
-    def fail(self, cursor: _Cursor, wrong: Bools, reason: int) -> None:
-        """Mark messages with a reason, if they have none yet. They are at their end then."""
-        if not wrong.any():
-            return
-        rows = cursor.rows[wrong]
-        self.reasons[rows] = np.where(self.reasons[rows] == 0, reason, self.reasons[rows])
-        cursor.at[wrong] = cursor.end[wrong]
-
-    def read(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def read(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return the next value of each message."""
         return _READERS[kind.kind](self, kind, column, cursor)
 
-    def nulls(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def nulls(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return nulls, which have no bytes."""
         return pa.nulls(len(cursor.at), column)
 
-    def texts(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def texts(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return texts."""
-        return self._texts(self._slices(cursor, self._length(cursor)), cursor)
+        return self.texts_of(self.slices(cursor, self._length(cursor)), cursor)
 
-    def floats(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def floats(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return numbers of four or eight bytes."""
         if kind.kind == "float":
-            return pa.array(self._fixed_numbers(cursor, self._floats, 4))
-        return pa.array(self._fixed_numbers(cursor, self._doubles, 8))
+            return pa.array(self.fixed(cursor, self.words4, 4).view("<f4"))
+        return pa.array(self.fixed(cursor, self.words8, 8).view("<f8"))
 
-    def booleans(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def booleans(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return booleans."""
-        found = self._step(cursor, 1)
-        self.fail(cursor, found > 1, _CHOICE)
+        found = self.fixed(cursor, self.data, 1)
+        self.fail(cursor, found > 1, CHOICE)
         return pa.array(found == 1)
 
-    def bytes_of(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def bytes_of(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return bytes, or the decimals that they mean."""
         if kind.kind == "bytes":
             return self.bytes_or_decimal(column, cursor, self._length(cursor))
         sizes = np.full(len(cursor.at), kind.size)
-        self._check_room(cursor, sizes)
+        self.check_room(cursor, sizes)
         return self.bytes_or_decimal(column, cursor, sizes)
 
-    def symbols(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def symbols(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return the symbols of an enum."""
         found = self._choice(cursor, len(kind.symbols))
         return pa.array(kind.symbols or ("",), pa.string()).take(pa.array(found))
 
-    def _step(self, cursor: _Cursor, size: int) -> Any:
-        """Return the byte of each message, and go on by `size`."""
-        first = self._data[cursor.at]
-        cursor.at += size
-        self.fail(cursor, cursor.at > cursor.end, _SHORT)
-        return first
-
-    def _fixed_numbers(self, cursor: _Cursor, numbers: Any, size: int) -> Any:
-        short = cursor.end - cursor.at < size
-        self.fail(cursor, short, _SHORT)
-        found = numbers[np.minimum(cursor.at, len(numbers) - 1)]
-        cursor.at += np.where(short, 0, size)
-        return found
-
-    def _numbers(self, cursor: _Cursor) -> Ints:
+    def _numbers(self, cursor: Cursor) -> Ints:
         """Return a whole number of each message."""
-        first = self._data[cursor.at]
-        value = (first & 0x7F).astype(np.uint64)
-        size = np.ones(len(first), np.int64)
-        (more,) = np.nonzero(first >= 0x80)
-        turn = 1
-        while len(more) and turn < 10:
-            byte = self._data[cursor.at[more] + turn]
-            value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * turn)
-            size[more] += 1
-            more = more[byte > 1] if turn == 9 else more[byte >= 0x80]  # of 64 bits one is left
-            turn += 1
-        cursor.at += size
-        self.fail(cursor, cursor.at > cursor.end, _SHORT)
-        if len(more):
-            wrong = np.zeros(len(first), bool)
-            wrong[more] = True
-            self.fail(cursor, wrong, _LONG_NUMBER)
-        half = (value >> np.uint64(1)).view(np.int64)
-        return half ^ -(value & np.uint64(1)).view(np.int64)
+        return zigzag(self.unsigned(cursor))
 
-    def integers(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def integers(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return whole numbers, or the times that they mean."""
         found = self._numbers(cursor)
         if kind.kind == "long":
@@ -192,61 +129,35 @@ class _Reader:
             bits = column.bit_width
             low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
         wrong = (found < low) | (found > high)
-        self.fail(cursor, wrong, _RANGE)
+        self.fail(cursor, wrong, RANGE)
         width = pa.int32() if pa.types.is_temporal(column) else column
         small = pa.array(np.where(wrong, 0, found).astype(width.to_pandas_dtype()))
         return small.view(column)
 
-    def _choice(self, cursor: _Cursor, count: int) -> Ints:
+    def _choice(self, cursor: Cursor, count: int) -> Ints:
         """Return a number of each message that is below `count`."""
         found = self._numbers(cursor)
         wrong = (found < 0) | (found >= count)
-        self.fail(cursor, wrong, _CHOICE)
+        self.fail(cursor, wrong, CHOICE)
         return np.where(wrong, 0, found)
 
-    def _length(self, cursor: _Cursor) -> Ints:
+    def _length(self, cursor: Cursor) -> Ints:
         """Return a number of bytes of each message, that it has."""
         found = self._numbers(cursor)
-        self._check_room(cursor, found)
+        self.check_room(cursor, found)
         return found
 
-    def _check_room(self, cursor: _Cursor, lengths: Ints) -> None:
-        wrong = (lengths < 0) | (lengths > cursor.end - cursor.at)
-        self.fail(cursor, wrong, _LENGTH)
-        lengths[wrong] = 0
-
-    def _slices(self, cursor: _Cursor, lengths: Ints) -> pa.Array:
-        """Return the next bytes of each message."""
-        begins = cursor.at.copy()
-        cursor.at += lengths
-        return slices(self._data, begins, cursor.at)
-
-    def _texts(self, slices: pa.Array, cursor: _Cursor) -> pa.Array:
-        try:
-            return slices.cast(pa.string())
-        except pa.ArrowInvalid:
-            pass  # one by one, to find which are not
-        values = slices.to_pylist()
-        wrong = np.zeros(len(values), bool)
-        for at, value in enumerate(values):
-            try:
-                value.decode()
-            except UnicodeDecodeError:
-                wrong[at], values[at] = True, b""
-        self.fail(cursor, wrong, _TEXT)
-        return pa.array(values, pa.binary()).cast(pa.string())
-
-    def bytes_or_decimal(self, column: pa.DataType, cursor: _Cursor, lengths: Ints) -> pa.Array:
+    def bytes_or_decimal(self, column: pa.DataType, cursor: Cursor, lengths: Ints) -> pa.Array:
         """Return bytes, or the decimals that they mean."""
         if not pa.types.is_decimal(column):
-            return self._slices(cursor, lengths)
+            return self.slices(cursor, lengths)
         begins = cursor.at.copy()
         cursor.at += lengths
-        values, wrong = from_unscaled(self._data, begins, lengths, column)
-        self.fail(cursor, wrong, _RANGE)
+        values, wrong = from_unscaled(self.data, begins, lengths, column)
+        self.fail(cursor, wrong, RANGE)
         return values
 
-    def record(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def record(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return structs."""
         fields = [column.field(at) for at in range(column.num_fields)]
         values = [
@@ -257,7 +168,7 @@ class _Reader:
             return pa.array([{}] * len(cursor.at), column)
         return pa.StructArray.from_arrays(values, fields=fields)
 
-    def union(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def union(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return values that may be null, or structs with a field of each type."""
         chosen = self._choice(cursor, len(kind.branches))
         if kind.optional is not None or len(kind.branches) == 1:
@@ -275,7 +186,7 @@ class _Reader:
         return pa.StructArray.from_arrays(values, fields=fields, mask=pa.array(null))
 
     def _branch(
-        self, kind: AvroType, column: pa.DataType, cursor: _Cursor, present: Bools
+        self, kind: AvroType, column: pa.DataType, cursor: Cursor, present: Bools
     ) -> pa.Array:
         """Return the values of the messages that have this type; null for the others."""
         if present.all():
@@ -288,7 +199,7 @@ class _Reader:
         cursor.at[places] = part.at
         return values.take(pa.array(np.cumsum(present) - 1, mask=~present))
 
-    def items(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
+    def items(self, kind: AvroType, column: pa.DataType, cursor: Cursor) -> pa.Array:
         """Return lists or maps."""
         counts, items, part = self._read_items(kind, column, cursor)
         offsets = pa.array(to_offsets(counts).astype(np.int32))
@@ -296,13 +207,13 @@ class _Reader:
             return pa.ListArray.from_arrays(offsets, items, type=column)
         keys = items.field(0)
         if keys.null_count:
-            self.fail(part, np.asarray(keys.is_null()), _NULL_KEY)
+            self.fail(part, np.asarray(keys.is_null()), NULL_KEY)
             keys = keys.fill_null(_zero(column.key_type))
         return pa.MapArray.from_arrays(offsets, keys, items.field(1), type=column)
 
     def _read_items(
-        self, kind: AvroType, column: pa.DataType, cursor: _Cursor
-    ) -> tuple[Ints, pa.Array, _Cursor]:
+        self, kind: AvroType, column: pa.DataType, cursor: Cursor
+    ) -> tuple[Ints, pa.Array, Cursor]:
         """Return the number of items of each message, all items in order, and whose they are."""
         item, item_column = _item_of(kind, column)
         counts = np.zeros(len(cursor.at), np.int64)
@@ -326,18 +237,18 @@ class _Reader:
             owner, values = owner[order], values.take(pa.array(order))
         return np.bincount(owner, minlength=len(counts)), values, cursor.take(owner)
 
-    def _block(self, part: _Cursor, item_size: int) -> Ints:
+    def _block(self, part: Cursor, item_size: int) -> Ints:
         """Return the number of items that follow; 0: none any more."""
         count = self._numbers(part)
         (sized,) = np.nonzero(count < 0)
         if len(sized):
             of_sized = part.take(sized)
-            self._length(_Cursor(of_sized.at, of_sized.end, of_sized.rows))
+            self._length(Cursor(of_sized.at, of_sized.end, of_sized.rows))
             part.at[sized] = of_sized.at
             count[sized] = -count[sized]
         room = (part.end - part.at) // max(item_size, 1)
         wrong = (count < 0) | (count > room)
-        self.fail(part, wrong, _LENGTH)
+        self.fail(part, wrong, LENGTH)
         count[wrong | (self.reasons[part.rows] > 0)] = 0
         return count
 
@@ -345,7 +256,7 @@ class _Reader:
         self,
         item: AvroType,
         column: pa.DataType,
-        cursor: _Cursor,
+        cursor: Cursor,
         places: Ints,
         left: Ints,
         parts: list[pa.Array],
@@ -360,7 +271,7 @@ class _Reader:
                 return
             part = cursor.take(places)
             if self._rounds >= _MAX_ROUNDS:
-                self.fail(part, np.ones(len(places), bool), _ITEMS)
+                self.fail(part, np.ones(len(places), bool), ITEMS)
                 cursor.at[places] = part.at
                 return
             self._rounds += 1
@@ -375,7 +286,7 @@ class _Reader:
         self,
         item: AvroType,
         column: pa.DataType,
-        cursor: _Cursor,
+        cursor: Cursor,
         places: Ints,
         left: Ints,
         parts: list[pa.Array],
@@ -388,8 +299,8 @@ class _Reader:
         for place, count in zip(places.tolist(), left.tolist(), strict=True):
             begin, end = int(cursor.at[place]), int(cursor.end[place])
             somewhere = np.arange(begin, end)
-            probe = _Reader(self._data, len(somewhere))
-            there = _Cursor(somewhere.copy(), np.full(len(somewhere), end), np.arange(end - begin))
+            probe = _Reader(self.data, len(somewhere))
+            there = Cursor(somewhere.copy(), np.full(len(somewhere), end), np.arange(end - begin))
             probe.skip(item, there)
             following = np.where(probe.reasons == 0, there.at - begin, -1).tolist()
             at = 0
@@ -398,14 +309,14 @@ class _Reader:
                 starts.append(at)
                 at = following[at]
             rows = np.full(len(starts), cursor.rows[place])
-            part = _Cursor(np.array(starts) + begin, np.full(len(starts), end), rows)
+            part = Cursor(np.array(starts) + begin, np.full(len(starts), end), rows)
             parts.append(self.read(item, column, part))
             owners.append(np.full(len(starts), place))
             cursor.at[place] = part.at[-1]
             if len(starts) < count:
-                self.fail(cursor, np.arange(len(cursor.at)) == place, _SHORT)
+                self.fail(cursor, np.arange(len(cursor.at)) == place, SHORT)
 
-    def skip(self, kind: AvroType, cursor: _Cursor) -> None:
+    def skip(self, kind: AvroType, cursor: Cursor) -> None:
         """Go on behind the next value of each message, which may overlap another one."""
         match kind.kind:
             case "int" | "long" | "enum":
@@ -416,7 +327,7 @@ class _Reader:
             case "float" | "double" | "boolean" | "fixed":
                 size = {"float": 4, "double": 8, "boolean": 1}.get(kind.kind, kind.size)
                 sizes = np.full(len(cursor.at), size)
-                self._check_room(cursor, sizes)
+                self.check_room(cursor, sizes)
                 cursor.at += sizes
             case "record":
                 for one in kind.fields:
@@ -430,7 +341,7 @@ class _Reader:
                     cursor.at[places] = part.at
 
 
-_READERS: Final[Mapping[str, Callable[[_Reader, AvroType, pa.DataType, _Cursor], pa.Array]]] = {
+_READERS: Final[Mapping[str, Callable[[_Reader, AvroType, pa.DataType, Cursor], pa.Array]]] = {
     "null": _Reader.nulls, "boolean": _Reader.booleans, "int": _Reader.integers,
     "long": _Reader.integers, "float": _Reader.floats, "double": _Reader.floats,
     "string": _Reader.texts, "bytes": _Reader.bytes_of, "fixed": _Reader.bytes_of,
@@ -439,7 +350,7 @@ _READERS: Final[Mapping[str, Callable[[_Reader, AvroType, pa.DataType, _Cursor],
 }  # fmt: skip
 
 
-def _is_worth_a_map(cursor: _Cursor, places: Ints, left: Ints) -> bool:
+def _is_worth_a_map(cursor: Cursor, places: Ints, left: Ints) -> bool:
     size = int((cursor.end[places] - cursor.at[places]).sum())
     return int(left.max()) * _BYTES_A_ROUND > size and size < _MAX_MAP
 

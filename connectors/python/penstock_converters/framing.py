@@ -5,7 +5,7 @@ one id are converted together, and stay in their order.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -20,7 +20,7 @@ from penstock_converters import (
     SchemaRefusedError,
 )
 from penstock_converters.connect_schema import InvalidSchemaError
-from penstock_converters.messages import Groups, to_messages
+from penstock_converters.messages import Groups, to_messages, viewless, without_views
 from penstock_converters.ragged import Bytes, Ints, join, repeat
 from penstock_converters.registry_client import RegisteredSchema
 from penstock_converters.schema_registry import MAX_UNKNOWN, Cache, SchemaRegistry, SchemaToUse
@@ -33,19 +33,19 @@ _NOT_FRAMED: Final = Problem(
 )
 
 
+ReadValues = tuple[Sequence[tuple[pa.Field, Ints | None, pa.Array]], Mapping[int, str]]
+"""Values by their type, with the places of their messages (None: all), and why messages have none;
+the values of those mean nothing.
+"""
+
+
 class SchemaReader(abc.ABC):
-    """Reads the messages of one schema.
-
-    Attributes:
-        field: Name and type of the values.
-    """
-
-    field: pa.Field
+    """Reads the messages of one schema."""
 
     @abc.abstractmethod
-    def decode(self, data: Bytes, starts: Ints, ends: Ints) -> tuple[pa.Array, Mapping[int, str]]:
-        """Return the values of messages in a buffer, without their headers, and why some have none.
-        The messages are in the order of their bytes.
+    def decode(self, data: Bytes, starts: Ints, ends: Ints) -> ReadValues:
+        """Return the values of messages in a buffer, without their headers. The messages are in the
+        order of their bytes.
         """
 
 
@@ -120,27 +120,29 @@ class FramedConverter(abc.ABC):
         ]
         groups = Groups(present)
         unknown = 0
-        for number in np.unique(ids[framed]).tolist():
+        for number in _most_frequent_first(ids[framed]):
             (rows,) = np.nonzero(framed & (ids == number))
-            reader = self._reader(number) if unknown < MAX_UNKNOWN else _unknown(number)
+            reader = self._reader(number, asks=unknown < MAX_UNKNOWN)
             if isinstance(reader, Problem):
                 unknown += reader.code == _UNKNOWN
                 rejected += [(row, reader) for row in rows.tolist()]
                 continue
-            values, failed = reader.decode(flat, starts[rows] + _HEADER, ends[rows])
-            if failed:
-                rejected += [(int(rows[at]), _bad_value(number, why)) for at, why in failed.items()]
-                good = np.ones(len(rows), bool)
-                good[list(failed)] = False
-                rows, values = rows[good], values.filter(pa.array(good))
-            groups.add(reader.field, rows, values)
+            parts, failed = reader.decode(flat, starts[rows] + _HEADER, ends[rows])
+            rejected += [(int(rows[at]), _bad_value(number, why)) for at, why in failed.items()]
+            good = np.ones(len(rows), bool)
+            good[list(failed)] = False
+            for field, of_part, values in parts:
+                mine = rows if of_part is None else rows[of_part]
+                fine = good if of_part is None else good[of_part]
+                kept = values.filter(pa.array(fine)) if failed else values
+                groups.add(field, mine[fine], kept)
         rejected.sort(key=lambda one: one[0])
         return Decoded(groups.runs(), tuple(rejected))
 
-    def _reader(self, number: int) -> SchemaReader | Problem:
+    def _reader(self, number: int, *, asks: bool) -> SchemaReader | Problem:
         if number in self._readers:
             return self._readers.remember(number, _never)
-        found = self._registry.schema_by_id(number)
+        found = self._registry.schema_by_id(number) if asks else None
         if found is None:
             return _unknown(number)
         return self._readers.remember(number, lambda: self._try_reader(number, found))
@@ -157,6 +159,8 @@ class FramedConverter(abc.ABC):
 
     def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the messages of values."""
+        values = without_views(values)
+        field = field.with_type(viewless(field.type))
         try:
             number, writer = self._writer(field, topic)
         except InvalidSchemaError as error:
@@ -180,6 +184,15 @@ class FramedConverter(abc.ABC):
         return number, self._writers.remember(
             (key, number), lambda: self._make_writer(found, field, strict=strict)
         )
+
+
+def _most_frequent_first(ids: Ints) -> list[int]:
+    """Return ids, those of most messages first: bytes that are no ids do not keep them from being
+    asked for.
+    """
+    found, counts = np.unique(ids, return_counts=True)
+    ordered: list[int] = found[np.argsort(-counts, kind="stable")].tolist()
+    return ordered
 
 
 def _flat(messages: pa.Array) -> tuple[Bytes, Ints, Ints]:

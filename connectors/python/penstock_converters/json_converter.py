@@ -27,7 +27,7 @@ from penstock_converters.json_values import (
     refuse_constant,
     to_decimal,
 )
-from penstock_converters.messages import Groups, to_messages
+from penstock_converters.messages import Groups, to_messages, without_views
 from penstock_converters.ragged import Bools, join
 
 
@@ -179,7 +179,7 @@ class JsonConverter:
 
     def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the messages of values."""
-        options = self._options
+        options, values = self._options, without_views(values)
         try:
             schema = to_connect_schema(field)
         except InvalidSchemaError as error:

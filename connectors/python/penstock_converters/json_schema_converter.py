@@ -14,7 +14,13 @@ from penstock_converters.connect_schema import (
     to_arrow_field,
     to_connect_schema,
 )
-from penstock_converters.framing import FramedConverter, OwnSchema, SchemaReader, SchemaWriter
+from penstock_converters.framing import (
+    FramedConverter,
+    OwnSchema,
+    ReadValues,
+    SchemaReader,
+    SchemaWriter,
+)
 from penstock_converters.json_columns import ColumnReader
 from penstock_converters.json_schema import (
     ONE_OF,
@@ -115,16 +121,16 @@ class JsonSchemaConverter(FramedConverter):
 
 class _Reader(SchemaReader):
     def __init__(self, schema: ConnectSchema, form: JsonForm) -> None:
-        self.field = to_arrow_field(schema)
+        self._field = to_arrow_field(schema)
         # a default of what is read always replaces a null, as there
         form = JsonForm(form.numeric, True, form.named_entries, form.union)
         self._read, self._columns = make_reader(schema, form), ColumnReader(schema, form)
 
-    def decode(self, data: Bytes, starts: Ints, ends: Ints) -> tuple[pa.Array, Mapping[int, str]]:
+    def decode(self, data: Bytes, starts: Ints, ends: Ints) -> ReadValues:
         texts = slices(data, starts, ends)
         whole = self._columns.read(texts)
         if whole is not None:
-            return whole, {}
+            return [(self._field, None, whole)], {}
         values: list[Any] = []
         failed: dict[int, str] = {}
         for at, text in enumerate(texts.to_pylist()):
@@ -135,11 +141,11 @@ class _Reader(SchemaReader):
                 why = str(error) or type(error).__name__
                 failed[at] = why if isinstance(error, InvalidValueError) else f"not JSON: {why}"
             values.append(value)
-        return self._column(values, failed), failed
+        return [(self._field, None, self._column(values, failed))], failed
 
     def _column(self, values: list[Any], failed: dict[int, str]) -> pa.Array:
         """Return a column. A value that does not fit its type (too many digits) has none."""
-        kind = self.field.type
+        kind = self._field.type
         try:
             return pa.array(values, kind)
         except CONVERSION_ERRORS:

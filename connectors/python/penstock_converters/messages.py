@@ -16,6 +16,28 @@ from penstock_converters.ragged import Bools, Ints
 _NULL_FIELD: Final = pa.field("value", pa.null())
 
 
+def without_views(values: pa.Array) -> pa.Array:
+    """Return values without views of texts and bytes: Arrow can neither filter nor take them."""
+    kind = viewless(values.type)
+    return values if kind == values.type else values.cast(kind)
+
+
+def viewless(kind: pa.DataType) -> pa.DataType:
+    """Return a type without views."""
+    if kind == pa.string_view():
+        return pa.large_string()
+    if kind == pa.binary_view():
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(viewless(one.type)) for one in kind.fields])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(viewless(kind.value_type)))
+    if pa.types.is_map(kind):
+        item = kind.item_field.with_type(viewless(kind.item_type))
+        return pa.map_(kind.key_field.with_type(viewless(kind.key_type)), item)
+    return kind
+
+
 def to_messages(pieces: pa.Array, values: pa.Array, failed: Mapping[int, str]) -> Encoded:
     """Return the messages of values.
 

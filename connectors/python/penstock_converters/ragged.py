@@ -98,14 +98,18 @@ def offsets_of(pieces: pa.Array) -> Ints:
 
 def varints(values: Ints) -> pa.Array:
     """Return whole numbers as Avro writes them: zigzag, seven bits a byte."""
-    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    return unsigned_varints(((values << 1) ^ (values >> 63)).view(np.uint64))
+
+
+def unsigned_varints(values: npt.NDArray[np.uint64]) -> pa.Array:
+    """Return numbers of seven bits a byte."""
     width, lengths = 1, np.ones(len(values), np.int64)
-    while width < 10 and bool((longer := zigzag >= np.uint64(1 << (7 * width))).any()):
+    while width < 10 and bool((longer := values >= np.uint64(1 << (7 * width))).any()):
         lengths += longer
         width += 1
     matrix = np.empty((len(values), width), np.uint8)
     for at in range(width):
-        matrix[:, at] = (zigzag >> np.uint64(7 * at)).astype(np.uint8) & 0x7F
+        matrix[:, at] = (values >> np.uint64(7 * at)).astype(np.uint8) & 0x7F
         if at + 1 < width:
             matrix[:, at] |= ((lengths > at + 1) * 0x80).astype(np.uint8)
     return from_lengths(matrix, lengths)

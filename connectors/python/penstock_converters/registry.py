@@ -16,6 +16,11 @@ from penstock_converters.json_schema_converter import (
     JsonSchemaConverter,
     read_json_schema_options,
 )
+from penstock_converters.proto_converter import (
+    PROTOBUF_KEYS,
+    ProtobufConverter,
+    read_proto_options,
+)
 from penstock_converters.registry_keys import (
     REFUSED,
     REGISTRY_KEYS,
@@ -130,6 +135,13 @@ def _create_json_schema(config: Config, is_key: bool) -> Converter:
     return JsonSchemaConverter(registry, cache, options)
 
 
+def _create_protobuf(config: Config, is_key: bool) -> Converter:
+    check_refused(config)
+    options, cache = read_proto_options(config)
+    registry = SchemaRegistry(read_registry_options(config, is_key=is_key))
+    return ProtobufConverter(registry, cache, options)
+
+
 def _number(name: str) -> Create:
     return lambda _config, _is_key: NUMBERS[name]
 
@@ -172,6 +184,16 @@ KINDS: Final = (
         ),
         (*REGISTRY_KEYS, *JSON_SCHEMA_KEYS),
         _create_json_schema,
+    ),
+    ConverterKind(
+        (
+            "protobuf",
+            "ProtobufConverter",
+            "io.confluent.connect.protobuf.ProtobufConverter",
+            "io.apicurio.registry.utils.converter.ProtobufConverter",
+        ),
+        (*REGISTRY_KEYS, *PROTOBUF_KEYS),
+        _create_protobuf,
     ),
     *(_kind(name.lower(), f"converters.{name}Converter", _number(name)) for name in NUMBERS),
 )

@@ -147,6 +147,7 @@ def read_registry_options(config: Config, *, is_key: bool) -> RegistryOptions:
     Raises:
         InvalidConverterError: `config.missing`, `config.invalid_value`, `config.conflict`, …
     """
+    _check_choice(config)
     strategies = {side: _strategy(config, f"{side}.subject.name.strategy") for side in _SIDES}
     return RegistryOptions(
         client=_client_options(config),
@@ -165,6 +166,22 @@ def read_registry_options(config: Config, *, is_key: bool) -> RegistryOptions:
 
 
 _SIDES: Final = ("key", "value")
+
+
+def _check_choice(config: Config) -> None:
+    """Refuse a schema to write by beside one that is registered: it would have no effect."""
+    if not read_flag(config, "auto.register.schemas", default=True):
+        return
+    latest = read_flag(config, "use.latest.version", default=False)
+    by_id = read_number(config, "use.schema.id", -1, -1) >= 0
+    if latest or by_id:
+        key = "use.latest.version" if latest else "use.schema.id"
+        raise InvalidConverterError(
+            "config.conflict",
+            f"`{key}` has no effect while schemas of rows are registered",
+            fix="Set `auto.register.schemas=false`, or remove the key.",
+            config_path=key,
+        )
 
 
 def registry_hosts(config: Config) -> tuple[str, ...]:

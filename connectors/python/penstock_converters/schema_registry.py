@@ -28,7 +28,7 @@ _UNKNOWN_S: Final = 5.0
 a moment later.
 """
 
-MAX_UNKNOWN: Final = 100
+MAX_UNKNOWN: Final = 500
 """Unknown ids of a batch that are asked for: bytes that are no ids at all would make as many
 questions.
 """

@@ -32,6 +32,7 @@ from penstock_connector.testing import (
     source_task,
     validate,
 )
+from penstock_kit.testing import wait_until
 
 
 class Script(Source):
@@ -337,6 +338,22 @@ def test_a_commit_can_never_cover_rows_whose_offset_did_not_move():
     with source_task(kind, {}) as task, pytest.raises(RemoteError) as caught:
         task.until("checkpoint")
     assert caught.value.code == "source.rows_without_offset"
+
+
+def test_a_commit_that_comes_with_the_end_of_the_stream_is_still_acked(monkeypatch):
+    looks = pump.Pump._is_awaited
+
+    def look(task):
+        if not task._stopped:  # both come between two looks of the task
+            task.committed(task._checkpoints.last_id)
+            task.stop()
+        return looks(task)
+
+    monkeypatch.setattr(pump.Pump, "_is_awaited", look)
+    kind = script(batch(1), bounded=True, finished=lambda _: True)
+    with source_task(kind, {}):
+        wait_until(lambda: kind.made and kind.made[0].acks, 30, "the ack")
+    assert kind.made[0].acks == [{ONE: {"n": 1}}]
 
 
 def test_a_commit_of_what_was_never_said_is_harmless():

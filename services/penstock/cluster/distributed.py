@@ -19,7 +19,7 @@ from penstock.cluster.settings import InstanceSettings, instance_settings
 from penstock.cluster.worker_process import worker
 from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.standalone.connect_keys import is_connect_key, unused_keys
+from penstock.standalone.connect_keys import is_connect_key, unused_keys, with_own_names
 from penstock.worker.config.broker_topics import is_used
 from penstock.worker.process_keys import is_open_key
 
@@ -44,6 +44,7 @@ def distributed_settings(
     Raises:
         ConfigError: a key is misspelt or has a wrong value; its detail has all errors.
     """
+    given = with_own_names(given)
     renamed = {ours: given[name] for name, ours in _RENAMED.items() if name in given}
     rest = {name: value for name, value in given.items() if name not in _RENAMED}
     keys = {**renamed, **rest}

@@ -28,6 +28,24 @@ EMBEDDED: Final = "embedded"
 BOUNDARY: Final = "transaction.boundary"
 BOUNDARY_INTERVAL: Final = "transaction.boundary.interval.ms"
 
+OTHER_NAMES: Final[Mapping[str, str]] = {
+    "connect.topicname": "topic",
+    "connect.topicnames": "topics",
+    "max.tasks": "tasks.max",
+}
+"""RocketMQ Connect's names of keys of the framework."""
+
+
+def to_framework_names(config: Mapping[str, str]) -> dict[str, str]:
+    """Return a configuration with our names for RocketMQ Connect's. A key that is there under both
+    names keeps both, and the plugin refuses the one that it does not know.
+    """
+    return {
+        key if OTHER_NAMES.get(key, key) in config else OTHER_NAMES[key]: value
+        for key, value in config.items()
+    }
+
+
 DLQ_PREFIX: Final = "errors.deadletterqueue."
 """Prefix of the keys of the dead-letter queue."""
 

@@ -25,6 +25,7 @@ from penstock.connector_config.keys import (
     KEYS,
     OVERRIDE_PREFIXES,
     REPLAY_KEYS,
+    to_framework_names,
 )
 from penstock.connector_config.settings import ConnectorSettings
 from penstock.model.config_def import (
@@ -69,7 +70,7 @@ def split_config(config: Mapping[str, str], kind: ConnectorKind) -> ConfigSectio
     """
     framework, chain, plugin, dead_letter_sink = {}, {}, {}, {}
     unused_keys, overrides = [], []
-    for key, value in config.items():
+    for key, value in to_framework_names(config).items():
         if key in FRAMEWORK_KEYS:
             framework[key] = value
         elif key.startswith(DLQ_SINK_PREFIX):

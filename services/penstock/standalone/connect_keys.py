@@ -1,8 +1,10 @@
-"""Keys of Kafka Connect's worker files (4.3.1) that load without effect, and why. Pure."""
+"""Keys of worker files of others: those of Kafka Connect (4.3.1) that load without effect, and why;
+those of RocketMQ Connect by the names that they have here. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from penstock.model.errors import Diagnostic, ErrorClass, Severity
@@ -16,6 +18,9 @@ _EMBEDDED: Final = (
 )
 
 UNUSED: Final = {
+    "workerId": "the name of a cluster's instance is `instance.name`",
+    "clusterName": "topics are created at all brokers",
+    "autoCreateGroupEnable": "no group of consumers is needed",
     "group.id": "one process needs no group",
     "config.storage.": "connectors are stored by the config service",
     "status.storage.": "the scheduler knows the states of tasks",
@@ -41,7 +46,9 @@ UNUSED: Final = {
     "metric.reporters": _METRICS,
     "metrics.": _METRICS,
     "auto.include.jmx.reporter": _METRICS,
-    "bootstrap.servers": "`topics.backend` is embedded",
+    "bootstrap.servers": "`topics.backend` names other topics",
+    "namesrv.addr": "`topics.backend` names other topics",
+    "rocketmq.": "`topics.backend` names other topics",
     "key.converter": _EMBEDDED,
     "value.converter": _EMBEDDED,
     "producer.": _EMBEDDED,
@@ -66,14 +73,43 @@ UNUSED: Final = {
 
 _PREFIXES: Final = tuple(UNUSED)
 
+_ROCKETMQ: Final = {
+    "namesrvAddr": "namesrv.addr",
+    "storePathRootDir": "state.dir",
+    "pluginPaths": "plugin.path",
+}
+"""RocketMQ Connect's keys that have another name here."""
+
+_ROCKETMQ_LOGIN: Final = {
+    "accessKey": "rocketmq.access.key",
+    "secretKey": "rocketmq.secret.key",
+}
+"""Those of its login, which count with `aclEnable=true`."""
+
+_ROCKETMQ_PORT: Final = "httpPort"
+
+
+def with_own_names(config: Mapping[str, str]) -> dict[str, str]:
+    """Return a worker's file with our names for RocketMQ Connect's keys. The REST API of its port
+    is reached from this machine only, unless `listeners` says more.
+    """
+    found = {_ROCKETMQ.get(key, key): value for key, value in config.items()}
+    if port := found.pop(_ROCKETMQ_PORT, ""):
+        found.setdefault("listeners", f"http://127.0.0.1:{port}")
+    has_login = found.pop("aclEnable", "").lower() == "true"
+    for theirs, ours in _ROCKETMQ_LOGIN.items():
+        if value := found.pop(theirs, ""):
+            found |= {ours: value} if has_login else {}
+    return found
+
 
 def is_connect_key(key: str) -> bool:
-    """Return whether a key is one of Kafka Connect's that may be without effect."""
+    """Return whether a key is one of others that may be without effect."""
     return key.startswith(_PREFIXES)
 
 
 def unused_keys(keys: Iterable[str], used: Collection[str]) -> list[Diagnostic]:
-    """Return a warning for each of Kafka Connect's keys that is not among the used ones."""
+    """Return a warning for each key of others that is not among the used ones."""
     return [_warning(key) for key in sorted(keys) if is_connect_key(key) and key not in used]
 
 
@@ -81,7 +117,7 @@ def _warning(key: str) -> Diagnostic:
     why = next(reason for start, reason in UNUSED.items() if key.startswith(start))
     return Diagnostic(
         "config.not_here_yet",
-        f"`{key}` of Kafka Connect has no effect here: {why}",
+        f"`{key}` has no effect here: {why}",
         ErrorClass.CONFIG,
         Severity.WARNING,
         fix="Remove it, or keep it: it is ignored.",

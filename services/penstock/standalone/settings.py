@@ -16,7 +16,7 @@ from typing import Any, Final
 from penstock.gateway.settings import KEYS as GATEWAY_KEYS
 from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.standalone.connect_keys import is_connect_key, unused_keys
+from penstock.standalone.connect_keys import is_connect_key, unused_keys, with_own_names
 from penstock.worker import process_keys
 from penstock.worker.config.broker_topics import is_used
 from penstock.worker.process_settings import WorkerSettings, read_worker_settings
@@ -49,6 +49,7 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     Raises:
         ConfigError: a key is misspelt or has a wrong value.
     """
+    config = with_own_names(config)
     open_keys = {key for key in config if process_keys.is_open_key(key)}
     known = {key: config[key] for key in config if key in _NAMES or not is_connect_key(key)}
     known = {key: value for key, value in known.items() if key not in open_keys}

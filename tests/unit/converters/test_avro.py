@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_converters.avro_connect import AvroOptions, to_connect
-from penstock_converters.avro_decoder import REASONS, AvroDecoder
+from penstock_converters.avro_decoder import AvroDecoder
 from penstock_converters.avro_encoder import AvroEncoder
 from penstock_converters.avro_schema import parse_avro_schema
+from penstock_converters.byte_reader import REASONS, ByteReader
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field
 
 OPTIONS = AvroOptions(enhanced=True)
@@ -278,6 +279,13 @@ def test_bytes_that_mean_nothing_are_rejected_and_their_neighbours_not(kind, mes
     assert reasons[len(around)] == REASONS[reason]
     assert [one for one in reasons if one] == [REASONS[reason]]
     assert values.to_pylist()[: len(around)] == [{"a": value}] * len(around)
+
+
+def test_twin_without_its_bound_a_text_has_bytes_of_its_neighbour(monkeypatch):
+    messages = [b"\x06a", b"\x02b"]
+    assert decode(record_of("string"), messages)[1][0] == REASONS[3]
+    monkeypatch.setattr(ByteReader, "check_room", lambda *_: None)
+    assert decode(record_of("string"), messages)[0][0].as_py() == {"a": "a\x02b"}
 
 
 def test_blocks_of_a_list_may_have_their_size_before_them():

@@ -117,10 +117,13 @@ def test_a_part_of_a_column_is_read_by_itself(schemas):
 
 
 def test_bytes_that_are_no_ids_do_not_ask_for_each(schemas):
-    data = pa.array([b"\0" + n.to_bytes(4, "big") for n in range(1000)])
+    schemas.add(ONE, 5000)
+    good = message(ONE, 5000, {"a": "x"})
+    data = pa.array([*(b"\0" + n.to_bytes(4, "big") for n in range(1000)), good, good])
     found = create_converter("avro", URL).decode(data, "t")
     assert len(found.rejected) == 1000
-    assert len(schemas.asked) == 100
+    assert found.runs[0].rows == [1000, 1001], "what most messages have is asked for first"
+    assert len(schemas.asked) == 501
 
 
 def test_a_schema_that_cannot_be_columns_rejects_its_messages(schemas):
@@ -283,6 +286,8 @@ STORE = "schema.registry.ssl.truststore"
         ({"value.subject.name.strategy": "Mine"}, "value.subject.name.strategy", "TopicName"),
         ({"basic.auth.user.info": "u:geheim"}, "basic.auth.user.info", "USER_INFO"),
         ({"basic.auth.credentials.source": "USER_INFO"}, "basic.auth.user.info", "not set"),
+        ({"use.latest.version": "true"}, "use.latest.version", "auto.register.schemas=false"),
+        ({"use.schema.id": "5"}, "use.schema.id", "auto.register.schemas=false"),
         ({BASIC: "SASL_INHERIT"}, BASIC, "URL or USER_INFO"),
         ({BEARER: "OAUTHBEARER"}, BEARER, "a token"),
         ({f"{STORE}.location": "/t.jks"}, f"{STORE}.type", "keytool -importkeystore"),

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock_builtin.file_sink.partitions import Term, parse_terms
 from penstock_builtin.opening import Roots
+from penstock_builtin.places.file_keys import take_filename
 from penstock_builtin.places.s3_keys import S3Keys, is_object, require_known
 from penstock_connector import ConfigError, key
 from penstock_connector.reach import Reaching
@@ -34,6 +35,7 @@ class FileSinkConfig(S3Keys, Reaching):
         "it. This or `path` is required.",
         importance="high",
     )
+    filename: str = key("", doc="As `file`; RocketMQ Connect's key.")
     path: str = key(
         "",
         doc="A folder of files that are begun anew by rows, size or age; "
@@ -100,6 +102,7 @@ class FileSinkConfig(S3Keys, Reaching):
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
+        take_filename(self)
         if bool(self.file) == bool(self.path):
             raise ConfigError(
                 "config.missing" if not self.file else "config.contradiction",

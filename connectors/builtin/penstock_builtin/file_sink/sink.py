@@ -46,7 +46,11 @@ class FileSink(TransactionalSink[FileSinkConfig]):
     """
 
     name = "file-sink"
-    aliases = ("org.apache.kafka.connect.file.FileStreamSinkConnector", "FileStreamSink")
+    aliases = (
+        "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "FileStreamSink",
+        "org.apache.rocketmq.connect.file.FileSinkConnector",
+    )
     title = "Files of rows"
 
     @classmethod

@@ -12,6 +12,7 @@ from typing import Final
 
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.opening import Roots
+from penstock_builtin.places.file_keys import take_filename
 from penstock_builtin.places.s3_keys import S3Keys, is_object, require_known
 from penstock_connector import ConfigError, key
 from penstock_connector.reach import Reaching
@@ -36,6 +37,7 @@ class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
         "s3://bucket/prefix and gs://bucket/prefix for the objects of a store whose keys begin so.",
         importance="high",
     )
+    filename: tuple[str, ...] = key((), doc="As `file`; RocketMQ Connect's key.")
     list_interval: float = key(
         10.0, type="duration", doc="Time between two looks for new objects; a look costs requests."
     )
@@ -46,6 +48,7 @@ class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
         super().__post_init__()
+        take_filename(self)
         if not (self.file or self.path):
             raise ConfigError(
                 "config.missing",

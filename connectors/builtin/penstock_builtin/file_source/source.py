@@ -28,7 +28,11 @@ class FileSource(FilesSource[FileSourceConfig]):
     """
 
     name = "file-source"
-    aliases = ("org.apache.kafka.connect.file.FileStreamSourceConnector", "FileStreamSource")
+    aliases = (
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "FileStreamSource",
+        "org.apache.rocketmq.connect.file.FileSourceConnector",
+    )
     title = "Rows of files"
     bounded: ClassVar[bool] = True  # asked for `finished`, which says no while tailing
 

@@ -113,6 +113,8 @@ class VerifiableSource(Source[VerifiableSourceConfig]):
                     "acknowledged and are forgotten",
                     fix="An acknowledgement came before its offset was durable: a defect.",
                 )
+            if self.config.prune and start > forgotten:
+                self._forget(number, start)  # a crash came between this offset and its ack
             pace = Pace(self.config.rate)
             self._sequences[partition.id] = _Sequence(number, start, pace)
         self._turns = deque(self._sequences)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from penstock.client import ConfigClient, WorkerClient
+from penstock.connector_config.keys import to_framework_names
 from penstock.model.admin import PlannedConnector
 from penstock.model.backoff import RestartPolicy
 from penstock.model.connector import ApplyAction, Connector, ConnectorList, TaskPlan
@@ -164,7 +165,7 @@ class ConnectorPlans:
             PenstockError: it could not be planned.
         """
         connector = request.connector
-        config = {**connector.config, "tasks.max": str(request.tasks)}
+        config = {**to_framework_names(connector.config), "tasks.max": str(request.tasks)}
         async with deadline(f"scheduler.plan of {connector.name}", PLAN_TIMEOUT_S):
             made = await self._planner.plan(request.address, replace(connector, config=config))
         # in a thread: a hundred thousand partitions take a second, and the lease must be renewed

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.connector_config.keys import SCHEDULER_KEYS
+from penstock.connector_config.keys import SCHEDULER_KEYS, to_framework_names
 from penstock.model.config_def import parse_or_default
 from penstock.model.connector import Connector, TargetState, TaskPlan
 from penstock.model.errors import ConfigError, Diagnostic
@@ -63,7 +63,7 @@ def parse_task_rules(config: Mapping[str, str]) -> TaskRules:
     """Return the task rules of a configuration. A value that cannot be parsed falls back to its
     default: validation by a worker has refused it.
     """
-    values, _ = parse_or_default(SCHEDULER_KEYS, config)
+    values, _ = parse_or_default(SCHEDULER_KEYS, to_framework_names(config))
     max_tasks = min(max(1, values["tasks.max"]), MAX_TASKS)
     min_tasks = min(max(1, values["tasks.min"]), max_tasks)
     return TaskRules(
