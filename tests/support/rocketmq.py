@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from penstock_rocketmq.cluster import Cluster
+from penstock_rocketmq.cluster import Cluster, topic_fields
 from penstock_rocketmq.config import ClusterConfig
 from penstock_rocketmq.frames import Request
 from penstock_rocketmq.storage import StoredMessages, decode_messages, encode_message
@@ -203,10 +203,17 @@ class RocketmqCluster:
         )
 
     def create_topic(self, topic: str, queues: int = 1) -> None:
-        """Create a topic, and wait until it is there."""
+        """Create a topic, and wait until it is there. One that exists gets these queues."""
         cluster = self.client()
+        request = Request.UPDATE_AND_CREATE_TOPIC
+
+        def is_there() -> bool:
+            route = cluster.route(topic)
+            return route is not None and len(route.readable) == queues
+
         try:
-            cluster.create_topic(topic, queues)
+            cluster.ask(self.broker, request, topic_fields(topic, queues), "creation")
+            wait_until(is_there, 30, f"the topic {topic}")
         finally:
             cluster.close()
 

@@ -116,23 +116,35 @@ class Cluster:
         address, response = self._ask(Request.GET_BROKER_CLUSTER_INFO, {}, "brokers")
         return self._parsed(address, response, "brokers", parse_members)
 
-    def create_topic(self, topic: str, queues: int) -> None:
-        """Create a topic at all masters, and wait until the name servers know it."""
-        fields = {
-            "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues),
-            "writeQueueNums": str(queues), "perm": str(_READ | _WRITE), "order": "false",
-            "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0",
-            "attributes": "+message.type=NORMAL",
-        }  # fmt: skip
+    def ensure_topic(self, topic: str, queues: int) -> bool:
+        """Create a topic at all masters unless one has it, and wait until the name servers know it.
+        Return whether it was created.
+
+        Name servers forget topics of brokers that are away, and the request that creates a topic
+        changes one that exists: so the brokers are asked.
+        """
+        if self.route(topic) is not None:
+            return False
         stage = f"creation of topic {topic}"
-        masters = self._until(self.list_masters, stage, "any broker")
-        for address in masters.values():
+        masters = self._until(self.list_masters, stage, "any broker").values()
+        exists = any(self._has_topic(address, topic) for address in masters)
+        for address in () if exists else masters:
+            fields = topic_fields(topic, queues)
             self.ask(address, Request.UPDATE_AND_CREATE_TOPIC, fields, stage)
         deadline = time.monotonic() + _APPEAR_TIMEOUT_S
         while (route := self.route(topic)) is None or not route.writable:
             if time.monotonic() > deadline:
                 raise unavailable(stage, ", ".join(self._name_servers), "it does not appear there")
             time.sleep(_PAUSE_S)
+        return not exists
+
+    def _has_topic(self, address: str, topic: str) -> bool:
+        stage = f"look for topic {topic}"
+        fields = {"topic": topic}
+        response = self.remoting.call(address, Request.GET_TOPIC_STATS_INFO, fields, stage)
+        if response.code not in {Answer.SUCCESS, Answer.TOPIC_NOT_EXIST}:
+            raise to_connector_error(response, address, stage)
+        return response.code == Answer.SUCCESS
 
     def find_master(self, topic: str, broker: str) -> str:
         """Return the address of the master of a broker, and wait for one that is away."""
@@ -205,6 +217,16 @@ class Cluster:
             return parse(response.body)
         except ProtocolError as error:
             raise not_rocketmq(address, f"{stage}: {error}") from error
+
+
+def topic_fields(topic: str, queues: int) -> dict[str, str]:
+    """Return the fields of a request that creates a topic."""
+    return {
+        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues),
+        "writeQueueNums": str(queues), "perm": str(_READ | _WRITE), "order": "false",
+        "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0",
+        "attributes": "+message.type=NORMAL",
+    }  # fmt: skip
 
 
 def no_master(stage: str, broker: str) -> RetriableError:

@@ -233,8 +233,7 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         self._key_columns[dataset] = tuple(key_columns)
         nothing = _keyed(pa.RecordBatch.from_pylist([], schema), config, {})
         self._encoder(_NO_SLOT, dataset, schema).encode(nothing)  # asks a schema registry
-        if config.topic_queues and self._cluster.route(topic) is None:
-            self._cluster.create_topic(topic, config.topic_queues)
+        if config.topic_queues and self._cluster.ensure_topic(topic, config.topic_queues):
             return [f"created topic {topic}"]
         return None
 

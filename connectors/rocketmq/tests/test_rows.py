@@ -26,7 +26,8 @@ class Broker:
     def __init__(self, queues=1):
         self.queues = [[] for _ in range(queues)]
         self.low = 0
-        self.is_known = self.has_topic = True
+        self.is_known = self.has_topic = self.exists = True
+        self.created = 0
         self.grows = threading.Condition()
         self.peer = Peer(self.handle)
 
@@ -72,6 +73,12 @@ class Broker:
                 return Answered(body=json.dumps({"brokerAddrTable": table}).encode())
             case Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
                 return Answered(body=b'{"topicList": []}')
+            case Request.GET_TOPIC_STATS_INFO:
+                self.has_topic = True  # the name server learns of it again
+                return Answered(Answer.SUCCESS if self.exists else Answer.TOPIC_NOT_EXIST)
+            case Request.UPDATE_AND_CREATE_TOPIC:
+                self.created += 1
+                return Answered()
 
     def pull(self, queue, begin):
         if not self.low <= begin <= len(queue):
@@ -399,6 +406,14 @@ def test_a_message_that_is_too_large_is_a_bad_row(broker):
     schema = pa.schema({"n": pa.int64(), "__headers": HEADERS})
     large = pa.RecordBatch.from_pylist([{"n": 1, "__headers": [("h", b"x" * 40_000)]}], schema)
     assert refused(broker, large) == [(0, "rocketmq.too_large")]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_topic_is_created_where_no_broker_has_it_and_else_left_alone(broker, exists):
+    """A name server does not know the topics of a broker that has just come back."""
+    broker.has_topic, broker.exists = False, exists
+    written(broker, [{"n": 1}])
+    assert broker.created == (0 if exists else 1)
 
 
 def test_a_dataset_that_cannot_name_a_topic_is_refused(broker):

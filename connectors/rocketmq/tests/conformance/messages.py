@@ -20,8 +20,7 @@ CLUSTER = Cluster(
 
 def add(topic, lines):
     """Send lines; the topic is created."""
-    if CLUSTER.route(topic) is None:
-        CLUSTER.create_topic(topic, 1)
+    CLUSTER.ensure_topic(topic, 1)
     ((_, address),) = CLUSTER.route(topic).masters.items()
     fields = {
         "a": "kit", "b": topic, "c": topic, "d": "1", "e": "0", "f": "0",
