@@ -335,7 +335,7 @@ def test_the_message_of_a_schema_is_that_of_its_path(schemas):
         (b"\x3e", b""), (b"", b""),
     ]  # fmt: skip
     data = pa.array([b"\0" + number.to_bytes(4, "big") + path + one for path, one in parts])
-    found = create_converter("protobuf", URL).decode(data, "t")
+    found = create_converter("protobuf", URL, is_key=True).decode(data, "t")
     assert [(list(run.rows), run.column.to_pylist()) for run in found.runs] == [
         ([0, 1], [{"x": 5}, {"x": 6}]), ([2], [{"y": "b"}]), ([3], [{"z": "c"}]),
     ]  # fmt: skip
