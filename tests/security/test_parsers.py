@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import wrappers_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,9 @@ message R { option x = { y: 1 }; enum E { A = 0; B = -1 [z = true]; reserved 5; 
   message N { repeated sint64 s = 1 [packed = false]; optional string p = 2; } } // end"""
 
 
+DESCRIPTOR = base64.b64encode(wrappers_pb2.DESCRIPTOR.serialized_pb).decode()
+
+
 def read_avro_schema(text: str) -> object:
     """Return the columns of a schema of Avro."""
     return to_arrow_field(
@@ -130,6 +134,7 @@ TEXTS = [
     Parser("Avro's schema", read_avro_schema, (AVRO,), (InvalidSchemaError,)),
     Parser("JSON Schema", read_json_schema, (JSON_SCHEMA,), (InvalidSchemaError,)),
     Parser("Protobuf's schema", read_proto, (PROTO,), (InvalidSchemaError,)),
+    Parser("Protobuf's descriptor", read_proto, (DESCRIPTOR,), (InvalidSchemaError,)),
     Parser("partition", partition_key, ('{"f":{"$bytes":"AA=="},"n":1}',), (ValueError,)),
 ]
 BYTES = [

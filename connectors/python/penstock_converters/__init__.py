@@ -20,6 +20,8 @@
 - `json_schema`       JSON Schema to Kafka Connect's schemas, and back
 - `proto_converter`   Protobuf with a schema registry, as Confluent's ProtobufConverter
 - `proto_schema`      Protobuf's schemas in their own language as types
+- `proto_descriptor`  Protobuf's schemas in the compiler's form as types
+- `proto_types`       what Protobuf's schemas describe
 - `proto_connect`     Protobuf's schemas to Kafka Connect's, and back
 - `proto_decoder`     Protobuf's bytes to columns, all messages at once
 - `proto_encoder`     columns to Protobuf's bytes, all rows at once

@@ -137,6 +137,8 @@ class FramedConverter(abc.ABC):
                 kept = values.filter(pa.array(fine)) if failed else values
                 groups.add(field, mine[fine], kept)
         rejected.sort(key=lambda one: one[0])
+        if not self._registry.is_of_keys:  # the columns of a key say which rows are the same
+            groups.merge()
         return Decoded(groups.runs(), tuple(rejected))
 
     def _reader(self, number: int, *, asks: bool) -> SchemaReader | Problem:

@@ -88,6 +88,31 @@ class Groups:
         self._place[rows] = np.arange(len(rows)) + sum(map(len, self._columns[group]))
         self._columns[group].append(values)
 
+    def merge(self) -> None:
+        """Make one type of structs that differ in their columns: a row has all columns, null where
+        its own type lacks them. Types whose columns contradict each other stay apart.
+        """
+        if len(self._fields) < 2 or not all(pa.types.is_struct(f.type) for f in self._fields):
+            return
+        schemas = [pa.schema(list(one.type)) for one in self._fields]
+        try:
+            unified = pa.unify_schemas(schemas, promote_options="permissive")
+            everywhere = set.intersection(*(set(one.names) for one in schemas))
+            fields = [
+                one.with_nullable(one.nullable or one.name not in everywhere) for one in unified
+            ]
+            columns = [_widened(pa.concat_arrays(one), fields) for one in self._columns]
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            return
+        begins = np.cumsum([0, *map(len, columns)])
+        known = self._group >= 0
+        self._place[known] += begins[self._group[known]]
+        self._group[known] = 0
+        first = self._fields[0]
+        nullable = any(one.nullable for one in self._fields)
+        self._fields = [first.with_type(pa.struct(fields)).with_nullable(nullable)]
+        self._columns = [columns]
+
     def runs(self) -> tuple[Run, ...]:
         """Return neighbouring values of one type. A null message has any."""
         count = len(self._present)
@@ -115,6 +140,18 @@ class Groups:
         column = columns[group].take(pa.array(self._place[rows], mask=null))
         field = self._fields[group]
         return Run(field.with_nullable(field.nullable or bool(null.any())), rows.tolist(), column)
+
+
+def _widened(values: pa.Array, fields: Sequence[pa.Field]) -> pa.Array:
+    """Return structs with more columns."""
+    there = {one.name: at for at, one in enumerate(values.type.fields)}
+    columns = [
+        values.field(there[one.name]).cast(one.type)
+        if one.name in there
+        else pa.nulls(len(values), one.type)
+        for one in fields
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(fields), mask=values.is_null())
 
 
 def _filled(groups: Ints) -> Ints:

@@ -15,7 +15,7 @@ from penstock_converters.connect_schema import (
     ConnectSchema,
     InvalidSchemaError,
 )
-from penstock_converters.proto_schema import ProtoEnum, ProtoField, ProtoMessage
+from penstock_converters.proto_types import ProtoEnum, ProtoField, ProtoMessage
 
 NAMESPACE: Final = "io.confluent.connect.protobuf"
 UNION: Final = f"{NAMESPACE}.Union."

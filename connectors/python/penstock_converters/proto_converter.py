@@ -26,7 +26,8 @@ from penstock_converters.framing import (
 from penstock_converters.proto_connect import ProtoOptions, from_connect, to_connect
 from penstock_converters.proto_decoder import ProtoReader, finer
 from penstock_converters.proto_encoder import ProtoEncoder
-from penstock_converters.proto_schema import ProtoFile, ProtoMessage, parse_proto
+from penstock_converters.proto_schema import ProtoFile, parse_proto
+from penstock_converters.proto_types import ProtoMessage
 from penstock_converters.ragged import Bytes, Ints, join, repeat
 from penstock_converters.registry_client import RegisteredSchema
 from penstock_converters.registry_keys import (

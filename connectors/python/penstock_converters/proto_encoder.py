@@ -22,7 +22,7 @@ from penstock_converters.proto_connect import (
     is_wrapper,
     scrubbed,
 )
-from penstock_converters.proto_schema import ProtoEnum, ProtoField, ProtoMessage
+from penstock_converters.proto_types import ProtoEnum, ProtoField, ProtoMessage
 from penstock_converters.ragged import (
     Bools,
     Ints,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from penstock_converters.connect_schema import InvalidSchemaError
+from penstock_converters.proto_descriptor import read_descriptor
+from penstock_converters.proto_types import ProtoEnum, ProtoField, ProtoMessage
 
 SCALARS: Final = frozenset(
     {"double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32",
@@ -49,61 +51,6 @@ BUILT_IN: Final[Mapping[str, str]] = {
 
 
 @dataclass(slots=True)
-class ProtoEnum:
-    """An enum: its symbols with their numbers."""
-
-    name: str
-    values: list[tuple[str, int]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class ProtoField:
-    """A field of a message.
-
-    Attributes:
-        kind: A scalar, `message` or `enum`; of one that is not resolved yet, the name.
-        label: `optional`, `required`, `repeated`, or "".
-        type: The message or enum.
-        oneof: Name and number of the oneof that it is in.
-        packed: What the field says itself of numbers that follow each other.
-        parameters: Kafka Connect's, written by Confluent's converter.
-    """
-
-    name: str
-    number: int
-    kind: str
-    label: str = ""
-    type: ProtoMessage | ProtoEnum | None = None
-    oneof: tuple[str, int] | None = None
-    packed: bool | None = None
-    parameters: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class ProtoMessage:
-    """A message.
-
-    Attributes:
-        name: Its full name.
-        fields: In the order in which they are declared.
-        is_proto3: Whether fields without a label are absent when they have their default.
-    """
-
-    name: str
-    is_proto3: bool
-    fields: list[ProtoField] = field(default_factory=list)
-    messages: list[ProtoMessage] = field(default_factory=list)
-    oneofs: list[str] = field(default_factory=list)
-
-    @property
-    def is_map_entry(self) -> bool:
-        """Whether it is an entry of a map, by its name and fields."""
-        plain = all(one.label != "repeated" for one in self.fields)
-        names = [one.name for one in self.fields]
-        return self.name.endswith("Entry") and plain and names == ["key", "value"]
-
-
-@dataclass(slots=True)
 class ProtoFile:
     """A schema: its messages, in their order."""
 
@@ -129,13 +76,30 @@ def parse_proto(text: str, references: Iterable[tuple[str, str]] = ()) -> ProtoF
     known: dict[str, ProtoMessage | ProtoEnum] = {}
     fields: list[tuple[str, ProtoField]] = []
     for _, other in [*BUILT_IN.items(), *references]:
-        _Parser(other, known, fields).parse()
-    found = _Parser(text, known, fields).parse()
+        _read(other, known, fields)
+    found = _read(text, known, fields)
     for scope, one in fields:
         if one.kind not in SCALARS:
             one.type = _find(known, scope, one.kind)
             one.kind = "enum" if isinstance(one.type, ProtoEnum) else "message"
     return found
+
+
+def _read(
+    text: str,
+    known: dict[str, ProtoMessage | ProtoEnum],
+    fields: list[tuple[str, ProtoField]],
+) -> ProtoFile:
+    """Read a schema in Protobuf's language, or in the compiler's form."""
+    parser = _Parser(text, known, fields)
+    described = read_descriptor(text)
+    if described is None:
+        return parser.parse()
+    messages, types, of_types = described
+    for one in types:
+        parser.define(one)
+    fields += of_types
+    return ProtoFile(messages)
 
 
 def _find(
@@ -162,12 +126,14 @@ class _Parser:
         known: dict[str, ProtoMessage | ProtoEnum],
         fields: list[tuple[str, ProtoField]],
     ) -> None:
-        self._tokens = list(_tokens(text))
+        self._text = text
+        self._tokens: list[str] = []
         self._at = 0
         self._known, self._fields = known, fields
         self._is_proto3 = False
 
     def parse(self) -> ProtoFile:
+        self._tokens = list(_tokens(self._text))
         package = ""
         messages: list[ProtoMessage] = []
         while self._at < len(self._tokens):
@@ -217,7 +183,7 @@ class _Parser:
         except ValueError:
             raise InvalidSchemaError(f"{text[:80]!r} is not a whole number") from None
 
-    def _define(self, found: ProtoMessage | ProtoEnum) -> None:
+    def define(self, found: ProtoMessage | ProtoEnum) -> None:
         if found.name in self._known:
             if found.name.startswith(("google.", "confluent.")):
                 return  # of a registry that gives it with the others
@@ -229,7 +195,7 @@ class _Parser:
             raise InvalidSchemaError(f"messages are nested more than {_MAX_DEPTH} deep")
         name = self._next()
         found = ProtoMessage(f"{scope}.{name}" if scope else name, self._is_proto3)
-        self._define(found)
+        self.define(found)
         self._expect("{")
         while (word := self._next()) != "}":
             if word == "message":
@@ -268,7 +234,7 @@ class _Parser:
         if kind != word:
             label, entry = "repeated", _entry_name(name)
             made = ProtoMessage(f"{message.name}.{entry}", self._is_proto3)
-            self._define(made)
+            self.define(made)
             for at, (part, of_part) in enumerate(zip(("key", "value"), kind.split(), strict=True)):
                 made.fields.append(ProtoField(part, at + 1, of_part))
                 self._fields.append((message.name, made.fields[-1]))
@@ -311,7 +277,7 @@ class _Parser:
     def _enum(self, scope: str) -> None:
         name = self._next()
         found = ProtoEnum(f"{scope}.{name}" if scope else name)
-        self._define(found)
+        self.define(found)
         self._expect("{")
         while (word := self._next()) != "}":
             if word in ("option", "reserved") and self._peek() != "=":

@@ -139,6 +139,11 @@ class SchemaRegistry:
         return SchemaToUse(replace(own, id=number))
 
     @property
+    def is_of_keys(self) -> bool:
+        """Whether the schemas are those of keys."""
+        return self._options.is_key
+
+    @property
     def is_strict(self) -> bool:
         """Whether rows must have no column that the schema to write by lacks."""
         options = self._options

@@ -82,7 +82,7 @@ def test_neighbours_of_one_schema_are_a_run_in_their_order(schemas):
     schemas.add(ONE, 1)
     schemas.add(TWO, 2)
     schemas.add(ONE, 3)  # another id of the same columns
-    made = create_converter("avro", URL)
+    made = create_converter("avro", URL, is_key=True)
     data = [
         None, message(ONE, 1, {"a": "x"}), message(ONE, 3, {"a": "y"}), None, b"\0\0\0\0\x02\xff",
         message(TWO, 2, {"a": "z", "b": "b"}), message(ONE, 1, {"a": "w"}), b"{}", b"\0\0\0\0\x09x",
@@ -100,6 +100,35 @@ def test_neighbours_of_one_schema_are_a_run_in_their_order(schemas):
     assert sorted(schemas.asked) == [1, 2, 3, 9]
     made.decode(pa.array(data, pa.binary()), "t")
     assert sorted(schemas.asked) == [1, 2, 3, 9], "all is remembered, also what is not there"
+
+
+def test_values_of_several_schemas_have_all_columns(schemas):
+    fields = [{"name": "c", "type": ["null", "int"]}, {"name": "a", "type": ["null", "string"]}]
+    three = {"type": "record", "name": "R", "fields": fields}
+    for number, schema in ((1, ONE), (2, TWO), (3, three)):
+        schemas.add(schema, number)
+    data = [
+        message(TWO, 2, {"a": "1", "b": "b"}), message(ONE, 1, {"a": "2"}), None, b"",
+        message(three, 3, {"a": None, "c": 5}), message(ONE, 1, {"a": "4"}),
+    ]  # fmt: skip
+    found = create_converter("avro", URL).decode(pa.array(data, pa.binary()), "t")
+    (run,) = found.runs
+    run.column.validate(full=True)
+    assert list(run.rows) == [0, 1, 2, 4, 5]
+    none = {"a": None, "b": None, "c": None}
+    there = [{"a": "1", "b": "b"}, {"a": "2"}, None, {"c": 5}, {"a": "4"}]
+    assert run.column.to_pylist() == [one and none | one for one in there]
+    nullable = {one.name: one.nullable for one in run.field.type.fields}
+    assert nullable == {"a": True, "b": True, "c": True}
+
+
+def test_values_whose_columns_contradict_each_other_are_runs(schemas):
+    other = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "boolean"}]}
+    schemas.add(ONE, 1)
+    schemas.add(other, 2)
+    data = [message(ONE, 1, {"a": "x"}), message(other, 2, {"a": True})] * 2
+    found = create_converter("avro", URL).decode(pa.array(data, pa.binary()), "t")
+    assert [list(run.rows) for run in found.runs] == [[0], [1], [2], [3]]
 
 
 @pytest.mark.parametrize("data", [[], [None], [None, None], [b""], [b"\0\0"], [None, b"x"]])

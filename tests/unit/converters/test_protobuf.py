@@ -2,6 +2,7 @@
 makes of the same text, is asked what is right.
 """
 
+import base64
 import struct
 import time
 from datetime import UTC, date, datetime, timedelta
@@ -193,6 +194,29 @@ def as_row(row):
     }  # fmt: skip
 
 
+def described(compiled, text, name):
+    """Return a schema in the compiler's form."""
+    file = descriptor_pb2.FileDescriptorProto()
+    compiled(text, name).DESCRIPTOR.file.CopyToProto(file)
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+@pytest.mark.parametrize(("text", "name"), [("ALL", "shop.All"), ("TWO", "A"), ("OLD", "P")])
+def test_both_forms_of_a_schema_are_the_same(compiled, text, name):
+    text = {"ALL": ALL, "TWO": TWO, "OLD": OLD}[text]
+    options = ProtoOptions(enhanced=True)
+    forms = [parse_proto(text), parse_proto(described(compiled, text, name))]
+    assert forms[0].messages[0].oneofs == forms[1].messages[0].oneofs
+    for path in ([0], [0, 0], [1]):
+        found = [form.message_at(path) for form in forms]
+        assert (found[0] is None) == (found[1] is None)
+        if found[0] is not None and found[1] is not None:
+            assert to_connect(found[0], options) == to_connect(found[1], options)
+            assert [
+                (one.label, one.packed) for one in found[0].fields if one.kind != "message"
+            ] == [(one.label, one.packed) for one in found[1].fields if one.kind != "message"]
+
+
 def add(schemas, text, references=()):
     number = len(schemas.by_id) + 1
     schemas.by_id[number] = RegisteredSchema("PROTOBUF", text, tuple(references), number)
@@ -295,6 +319,8 @@ def test_unknown_fields_are_left_out_and_the_last_of_several_is_meant(schemas, c
     assert compiled(ALL, "shop.All").FromString(payload).WhichOneof("pick") == "ps"
 
 
+OLD = """message P { required int32 r = 1; optional string o = 2 [default = 'x;'];
+    repeated int32 l = 3; extensions 100 to max; }"""
 TWO = """syntax = "proto3";
 message A { int32 x = 1; message B { string y = 1; } }
 message C { string z = 1; }
@@ -309,7 +335,7 @@ def test_the_message_of_a_schema_is_that_of_its_path(schemas):
         (b"\x3e", b""), (b"", b""),
     ]  # fmt: skip
     data = pa.array([b"\0" + number.to_bytes(4, "big") + path + one for path, one in parts])
-    found = create_converter("protobuf", URL).decode(data, "t")
+    found = create_converter("protobuf", URL, is_key=True).decode(data, "t")
     assert [(list(run.rows), run.column.to_pylist()) for run in found.runs] == [
         ([0, 1], [{"x": 5}, {"x": 6}]), ([2], [{"y": "b"}]), ([3], [{"z": "c"}]),
     ]  # fmt: skip
@@ -401,9 +427,7 @@ def test_what_a_schema_imports_is_asked_for(schemas):
 
 
 def test_proto2_knows_what_is_absent(schemas):
-    text = """message P { required int32 r = 1; optional string o = 2 [default = 'x;'];
-        repeated int32 l = 3; extensions 100 to max; }"""
-    data = framed(add(schemas, text), [b"\x08\x05\x18\x01\x18\x02", b"\x08\x00\x12\x00"])
+    data = framed(add(schemas, OLD), [b"\x08\x05\x18\x01\x18\x02", b"\x08\x00\x12\x00"])
     (run,) = create_converter("protobuf", URL).decode(data, "t").runs
     assert run.column.to_pylist() == [
         {"r": 5, "o": None, "l": [1, 2]}, {"r": 0, "o": "", "l": []},
