@@ -41,11 +41,16 @@ def plain(value):
     return value
 
 
-@pytest.mark.parametrize("converter", ["json", "avro", "json-schema", "protobuf"])
-@pytest.mark.parametrize(("kind", "value"), COLUMNS, ids=lambda one: str(one)[:30])
+CASES = [
+    pytest.param(converter, kind, value, id=f"{converter}-{str(kind)[:30]}")
+    for converter in ("json", "avro", "json-schema", "protobuf")
+    for kind, value in COLUMNS
+    if converter != "protobuf" or not pa.types.is_map(kind)  # which takes no map of lists
+]
+
+
+@pytest.mark.parametrize(("converter", "kind", "value"), CASES)
 def test_a_value_of_each_type_comes_back(converter, kind, value):
-    if converter == "protobuf" and pa.types.is_map(kind):
-        pytest.skip("a map of lists has no place in Protobuf")
     more = {"optional.for.nullables": "true"} if converter == "protobuf" else {}
     config = {} if converter == "json" else {"schema.registry.url": "http://registry:8081", **more}
     made = create_converter(converter, config)
