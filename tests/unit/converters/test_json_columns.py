@@ -108,10 +108,11 @@ def test_values_and_faults_are_those_of_the_reader_of_single_values(one_by_one, 
     schema, payloads = batch
     config = {"replace.null.with.default": defaults}
     data = envelopes(schema, payloads)
-    assert outcome(data, config) == one_by_one(data, config)
+    # as texts: NaN is equal to nothing
+    assert str(outcome(data, config)) == str(one_by_one(data, config))
     content = config | {"schema.content": json.dumps(schema)}
     data = pa.array([one.encode() for one in payloads], pa.binary())
-    assert outcome(data, content) == one_by_one(data, content)
+    assert str(outcome(data, content)) == str(one_by_one(data, content))
 
 
 @given(batches())
@@ -122,7 +123,8 @@ def test_what_is_read_is_written_as_it_was(batch):
         written = made.encode(run.column, run.field, "t")
         assert written.rejected == ()
         (again,) = made.decode(written.column, "t").runs
-        assert again.column.equals(run.column)
+        assert again.column.type == run.column.type
+        assert str(again.column.to_pylist()) == str(run.column.to_pylist())
 
 
 @pytest.mark.parametrize(
