@@ -83,6 +83,22 @@ def envelopes(schema, payloads):
     return pa.array(messages, pa.binary())
 
 
+def shown(column):
+    """Values as a text: NaN is equal to nothing, and Python has not all dates."""
+    try:
+        return str(column.to_pylist())
+    except OverflowError:
+        return column.to_string()
+
+
+def compared(data, config):
+    found = create_converter("json", config).decode(data, "t")
+    return (
+        [(list(run.rows), run.field, shown(run.column)) for run in found.runs],
+        [(row, problem.code) for row, problem in found.rejected],
+    )
+
+
 def outcome(data, config):
     found = create_converter("json", config).decode(data, "t")
     return (
@@ -98,7 +114,7 @@ def one_by_one():
     def decode(data, config):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ColumnReader, "read", lambda *_: None)
-            return outcome(data, config)
+            return compared(data, config)
 
     return decode
 
@@ -108,11 +124,10 @@ def test_values_and_faults_are_those_of_the_reader_of_single_values(one_by_one, 
     schema, payloads = batch
     config = {"replace.null.with.default": defaults}
     data = envelopes(schema, payloads)
-    # as texts: NaN is equal to nothing
-    assert str(outcome(data, config)) == str(one_by_one(data, config))
+    assert compared(data, config) == one_by_one(data, config)
     content = config | {"schema.content": json.dumps(schema)}
     data = pa.array([one.encode() for one in payloads], pa.binary())
-    assert str(outcome(data, content)) == str(one_by_one(data, content))
+    assert compared(data, content) == one_by_one(data, content)
 
 
 @given(batches())
@@ -124,7 +139,7 @@ def test_what_is_read_is_written_as_it_was(batch):
         assert written.rejected == ()
         (again,) = made.decode(written.column, "t").runs
         assert again.column.type == run.column.type
-        assert str(again.column.to_pylist()) == str(run.column.to_pylist())
+        assert shown(again.column) == shown(run.column)
 
 
 @pytest.mark.parametrize(
