@@ -35,6 +35,14 @@ _QUEUE_KIB: Final = 65_536
 """Messages that are fetched ahead, for all partitions of a task together."""
 
 
+_QUEUED: Final = 1_000_000
+"""Messages that are fetched ahead of a partition; `_QUEUE_KIB` bounds them first."""
+
+_QUEUE_BACKOFF_MS: Final = 5
+"""Time until a partition is fetched again whose queue was full. The client's default of a second is
+longer than its queue lasts.
+"""
+
 _BATCH_ROWS: Final = 50_000
 """Most messages of a batch, without `consumer.max.poll.records`."""
 
@@ -139,6 +147,8 @@ class KafkaSource(Source[KafkaSourceConfig]):
             isolation_level="read_committed",
             auto_offset_reset="error",
             queued_max_messages_kbytes=_QUEUE_KIB,
+            queued_min_messages=_QUEUED,
+            fetch_queue_backoff_ms=_QUEUE_BACKOFF_MS,
             fetch_message_max_bytes=_FETCH_BYTES,
         )
         settings["on_commit"] = self._group.note
