@@ -129,6 +129,39 @@ def test_a_setting_of_a_client_that_the_policy_refuses_is_an_error():
     assert [(one.config_path, one.code) for one in found] == [(key, "config.override_refused")]
 
 
+def test_a_refused_setting_reaches_no_client_either():
+    evil = {"producer.override.bootstrap.servers": "evil:9092", "producer.override.acks": "all"}
+    config = made(SOURCE, overrides=OverridePolicy(), **evil).target("sink").config
+    assert config["bootstrap.servers"] == "b:9092"
+    assert "producer.bootstrap.servers" not in config
+    assert config["producer.acks"] == "all"
+
+
+def test_keys_of_a_converter_that_the_connector_does_not_name_are_told():
+    (found,) = made(SOURCE, value__converter__schemas__enable="true").findings
+    assert (found.code, found.config_path) == (
+        "config.no_effect", "value.converter.schemas.enable",
+    )  # fmt: skip
+    assert "`value.converter` of the workers" in found.message
+
+
+@pytest.mark.parametrize("bound", ["hosts", "folders"])
+@pytest.mark.parametrize("name", ["key.converter", "value.converter"])
+def test_a_registry_of_the_connectors_own_is_refused_where_its_reach_is_bounded(name, bound):
+    rules = read_reach_rules(
+        ["r"],
+        {"reach.r.connectors": ".*", "reach.r.topics": "*", "reach.r.folders": "*"}
+        | {"reach.r.hosts": "*", f"reach.r.{bound}": "/data" if bound == "folders" else "db"},
+    )
+    own = {name: "avro", f"{name}.schema.registry.url": "http://evil:8081"}
+    with pytest.raises(ConfigError, match=r"reach\.registry"):
+        made(SOURCE, rules=rules, **own)
+    assert made(SOURCE, **own).on_broker
+    assert made(SOURCE, rules=rules, value__converter="json").on_broker
+    node = NODE | {"value.converter": "avro", "value.converter.schema.registry.url": "http://r:1"}
+    assert made(SOURCE, node, rules=rules).on_broker
+
+
 def test_topics_are_created_as_the_connector_says_and_the_node_lets_it():
     groups = {"topic.creation.groups": "g", "topic.creation.g.include": "x.*"}
     node = NODE | {"topic.creation.enable": "false", "offset.storage.replication.factor": "3"}

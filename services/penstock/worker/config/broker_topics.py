@@ -20,6 +20,8 @@ from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.telemetry.redaction import register_secret
 from penstock.worker.config import kafka_end, rocketmq_end
+from penstock.worker.config.reach import Reach
+from penstock_converters.registry_keys import registry_files, registry_hosts
 
 _End = Callable[[Mapping[str, str], Mapping[str, str], ConnectorSettings], dict[str, str]]
 
@@ -195,7 +197,7 @@ def with_topic_end(
         ours = replace(sections, source=keys)
     used = (*_CONVERTERS, *system.used[kind])
     unused = tuple(key for key in sections.unused_keys if not key.startswith(used))
-    findings = list(_unused(sections.framework))
+    findings = [*_unused(sections.framework), *_unused_converter_keys(config)]
     if system.repeats and kind is ConnectorKind.SOURCE and settings.needs_replayable:
         findings.append(_repeats(backend))
     return replace(ours, unused_keys=unused), findings
@@ -215,6 +217,29 @@ def _converter_keys(node: Mapping[str, str], config: Mapping[str, str]) -> dict[
     return found
 
 
+def require_own_converters_within(reach: Reach, config: Mapping[str, str]) -> None:
+    """Refuse a schema registry that a connector names itself where a rule bounds its hosts or
+    folders: the topic's end is bounded by the node's own rights, and not by the rule.
+
+    Raises:
+        ConfigError: `reach.registry`.
+    """
+    if reach.hosts is None and reach.folders is None:
+        return
+    for name in _CONVERTERS:
+        start = f"{name}."
+        keys = {key.removeprefix(start): config[key] for key in config if key.startswith(start)}
+        if config.get(name) and (registry_hosts(keys) or registry_files(keys)):
+            raise ConfigError(
+                "reach.registry",
+                f"the rule {reach.rule!r} bounds hosts or folders of this connector, and `{name}` "
+                "names a schema registry of its own",
+                fix=f"Remove `{name}` and its keys: the converter in the file of the workers is "
+                "used then.",
+                config_path=name,
+            )
+
+
 def _unused(framework: Mapping[str, str]) -> Iterator[Diagnostic]:
     for key in _ONLY_EMBEDDED:
         if key in framework:
@@ -223,6 +248,17 @@ def _unused(framework: Mapping[str, str]) -> Iterator[Diagnostic]:
                 "the brokers keep messages as their topic says",
                 "Set the retention of the topic at the brokers.",
             )
+
+
+def _unused_converter_keys(config: Mapping[str, str]) -> Iterator[Diagnostic]:
+    for name in _CONVERTERS:
+        if not config.get(name):
+            for key in sorted(key for key in config if key.startswith(f"{name}.")):
+                yield no_effect_warning(
+                    key,
+                    f"the converter is `{name}` of the workers, with its own keys",
+                    f"Set `{name}` in the connector, too.",
+                )
 
 
 def _repeats(backend: str) -> Diagnostic:

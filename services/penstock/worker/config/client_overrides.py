@@ -7,10 +7,11 @@ allowed by default.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.connector_config.keys import OVERRIDE_PREFIXES
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity, nearest_names
 
 POLICY: Final = "connector.client.config.override.policy"
@@ -48,6 +49,16 @@ class OverridePolicy:
     def check(self, keys: Iterable[str]) -> list[Diagnostic]:
         """Return an error for each key of a connector that is refused."""
         return [self._refusal(key) for key in keys if not self.allows(key)]
+
+    def without_refused(self, config: Mapping[str, str]) -> dict[str, str]:
+        """Return a connector's configuration without the settings of clients that are refused: no
+        client must be given them, not even for a check.
+        """
+        return {
+            key: value
+            for key, value in config.items()
+            if not key.startswith(OVERRIDE_PREFIXES) or self.allows(key)
+        }
 
     def allows(self, key: str) -> bool:
         """Return whether a connector may set a key such as `producer.override.linger.ms`."""

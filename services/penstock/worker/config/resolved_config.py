@@ -42,6 +42,7 @@ from penstock.worker.config.broker_topics import (
     NO_BROKERS,
     BrokerTopics,
     client_prefixes,
+    require_own_converters_within,
     select_backend,
     topic_role,
     with_topic_end,
@@ -240,7 +241,7 @@ async def resolve_config(
     lookup = await secrets.resolve(connector.config)
     values = with_list_items(_secret_texts(lookup.config, lookup.secret_values))
     try:
-        resolved = _resolve_sections(host, connector, lookup, reach, brokers)
+        resolved = _resolve_sections(host, connector, lookup, reach, brokers, bounds.overrides)
         resolved = _with_override_findings(resolved, bounds.overrides)
     except PenstockError as error:
         raise map_errors(error, lambda found: redact_diagnostic(found, values)) from None
@@ -281,6 +282,7 @@ def _resolve_sections(
     lookup: ResolvedReferences,
     reach: Reach,
     brokers: BrokerTopics,
+    overrides: OverridePolicy,
 ) -> ResolvedConfig:
     kind = connector.kind
     if kind is ConnectorKind.UNSPECIFIED:
@@ -295,10 +297,11 @@ def _resolve_sections(
     settings, findings = read_settings({"name": connector.name, **sections.framework})
     backend = select_backend(brokers, settings.topics_backend, kind)
     if backend != EMBEDDED:
-        named = {**lookup.config, "name": connector.name}
-        sections, found = with_topic_end(brokers, backend, sections, settings, kind, named)
+        allowed = {**overrides.without_refused(lookup.config), "name": connector.name}
+        sections, found = with_topic_end(brokers, backend, sections, settings, kind, allowed)
         findings += found
         reach.require_any_topic()
+        require_own_converters_within(reach, lookup.config)
     reported = {found.config_path for found in findings}
     ineffective = check_keys_without_effect(sections, settings, kind)
     findings += [found for found in ineffective if found.config_path not in reported]

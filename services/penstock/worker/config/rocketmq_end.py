@@ -44,6 +44,7 @@ def sink_end(
     keys = _of_node(node, ConnectorKind.SINK)
     if "auto.offset.reset" in config or "consume.from.where" not in keys:
         keys["consume.from.where"] = _BEGINNINGS[settings.offset_reset]
+        keys.pop("consume.timestamp", None)
     keys.setdefault("consume.offset.lost", _LOST[settings.offset_reset])
     return keys | {"connector.class": "rocketmq-source"}
 
