@@ -29,7 +29,7 @@ from penstock.pipeline_files.files import read_flat
 from penstock.plugin.catalog.registry import Registry
 from penstock.rpc.deadlines import deadline
 from penstock.standalone import settings as standalone
-from penstock.standalone.connect_keys import is_connect_key
+from penstock.standalone.connect_keys import is_connect_key, with_own_names
 from penstock.telemetry.redaction import Secret
 from penstock.worker.config.reach import REACH, RESERVED, Reach, read_reach_rules
 from penstock.worker.process_keys import is_open_key
@@ -97,7 +97,7 @@ def check_config(file: Path) -> tuple[list[CheckResult], Collection[str]]:
     Raises:
         ConfigError: `config.file_…`.
     """
-    config = {**read_flat(file), **read_variables(_ALL_KEYS.values(), os.environ)}
+    config = {**with_own_names(read_flat(file)), **read_variables(_ALL_KEYS.values(), os.environ)}
     known = {
         key: value
         for key, value in config.items()

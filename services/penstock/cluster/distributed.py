@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.cluster.control_process import config, offset, scheduler
 from penstock.cluster.gateway_process import gateway
-from penstock.cluster.keys import KEYS
+from penstock.cluster.keys import KEYS, read_variables
 from penstock.cluster.settings import InstanceSettings, instance_settings
 from penstock.cluster.worker_process import worker
 from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
@@ -25,6 +25,7 @@ from penstock.worker.process_keys import is_open_key
 
 _CONTROL: Final = {"config": config, "offset": offset, "scheduler": scheduler, "gateway": gateway}
 _WORKER: Final = "worker"
+_ETCD: Final = "etcd.endpoints"
 
 _RENAMED: Final = {
     "group.id": "cluster.name",
@@ -44,11 +45,12 @@ def distributed_settings(
     Raises:
         ConfigError: a key is misspelt or has a wrong value; its detail has all errors.
     """
-    given = with_own_names(given)
-    renamed = {ours: given[name] for name, ours in _RENAMED.items() if name in given}
-    rest = {name: value for name, value in given.items() if name not in _RENAMED}
-    keys = {**renamed, **rest}
-    keys.setdefault("listen", f"{_own_address(keys)}:0")
+    keys = {_RENAMED.get(name, name): value for name, value in with_own_names(given).items()}
+    for theirs, name in _RENAMED.items():
+        if theirs in given and name in given:
+            raise _named_twice(theirs, name)
+    endpoints = {**keys, **read_variables([_ALL[_ETCD]], environment)}.get(_ETCD, "127.0.0.1")
+    keys.setdefault("listen", f"{_own_address(endpoints)}:0")
     ours = {name: value for name, value in keys.items() if name in _ALL}
     unknown = {
         name: value
@@ -75,9 +77,18 @@ def _select(service: str, keys: Mapping[str, str]) -> Iterable[tuple[str, str]]:
             yield name, value
 
 
-def _own_address(keys: Mapping[str, str]) -> str:
+def _named_twice(theirs: str, ours: str) -> ConfigError:
+    return ConfigError(
+        "config.conflict",
+        f"`{theirs}` and `{ours}` are two names of one key",
+        fix=f"Remove `{theirs}`.",
+        config_path=theirs,
+    )
+
+
+def _own_address(endpoints: str) -> str:
     """Return the address of this machine by which it reaches etcd: others reach it there, too."""
-    endpoint = keys.get("etcd.endpoints", "127.0.0.1").split(",")[0].strip()
+    endpoint = endpoints.split(",", maxsplit=1)[0].strip()
     host, _, port = endpoint.rpartition(":")
     try:
         family, _, _, _, address = socket.getaddrinfo(
@@ -89,9 +100,9 @@ def _own_address(keys: Mapping[str, str]) -> str:
     except (OSError, ValueError) as error:
         raise ConfigError(
             "etcd.bad_endpoint",
-            f"`etcd.endpoints` has {endpoint[:200]!r}, which cannot be resolved: {error}",
+            f"`{_ETCD}` has {endpoint[:200]!r}, which cannot be resolved: {error}",
             fix="Write HOST:PORT of a member of etcd.",
-            config_path="etcd.endpoints",
+            config_path=_ETCD,
         ) from None
     return f"[{own}]" if ":" in own else own
 

@@ -128,9 +128,7 @@ KEYS: Final = (
         doc="When a transaction ends: with the rows that are there at a checkpoint of the source, "
         "or after an interval.",
     ),
-    ConfigKey(
-        BOUNDARY_INTERVAL, "int", None, doc="Milliseconds of that interval; as `flush.interval`."
-    ),
+    ConfigKey(BOUNDARY_INTERVAL, "duration", None, doc="That interval, as `flush.interval`."),
     ConfigKey("flush.interval", "duration", None, doc="Time that rows may wait for more rows."),
     ConfigKey("flush.rows", "int", 0, doc="Rows that end the wait."),
     ConfigKey("flush.bytes", "size", 0, doc="Bytes that end the wait."),

@@ -150,8 +150,8 @@ def _settings(
 
 def _flush_interval(values: Mapping[str, Any]) -> float | None:
     interval: float | None = values["flush.interval"]
-    if interval is None and values[BOUNDARY] == "interval" and values[BOUNDARY_INTERVAL]:
-        return float(values[BOUNDARY_INTERVAL]) / 1000
+    if interval is None and values[BOUNDARY] == "interval":
+        interval = values[BOUNDARY_INTERVAL]
     return interval
 
 

@@ -21,12 +21,18 @@ UNUSED: Final = {
     "workerId": "the name of a cluster's instance is `instance.name`",
     "clusterName": "topics are created at all brokers",
     "autoCreateGroupEnable": "no group of consumers is needed",
+    "accessKey": "`aclEnable` is not true, or `rocketmq.access.key` is set",
+    "secretKey": "`aclEnable` is not true, or `rocketmq.secret.key` is set",
+    "httpPort": "`listeners` is set",
+    "namesrvAddr": "`namesrv.addr` is set",
+    "storePathRootDir": "`state.dir` is set",
+    "pluginPaths": "`plugin.path` is set",
     "group.id": "one process needs no group",
     "config.storage.": "connectors are stored by the config service",
     "status.storage.": "the scheduler knows the states of tasks",
     "offset.storage.": "offsets are stored by the offset service",
     "offset.flush.": "offsets are stored with every micro-batch",
-    "exactly.once.source.support": "rows of a source are always stored together with its offsets",
+    "exactly.once.source.support": "a source is as exact as its topics (`exactly.once.support`)",
     "session.timeout.ms": _LEASE,
     "heartbeat.interval.ms": _LEASE,
     "rebalance.timeout.ms": _LEASE,
@@ -90,16 +96,20 @@ _ROCKETMQ_PORT: Final = "httpPort"
 
 
 def with_own_names(config: Mapping[str, str]) -> dict[str, str]:
-    """Return a worker's file with our names for RocketMQ Connect's keys. The REST API of its port
-    is reached from this machine only, unless `listeners` says more.
+    """Return a worker's file with our names for RocketMQ Connect's keys. Those that have no effect
+    keep their names. The REST API of `httpPort` is reached from this machine only.
     """
-    found = {_ROCKETMQ.get(key, key): value for key, value in config.items()}
-    if port := found.pop(_ROCKETMQ_PORT, ""):
-        found.setdefault("listeners", f"http://127.0.0.1:{port}")
-    has_login = found.pop("aclEnable", "").lower() == "true"
-    for theirs, ours in _ROCKETMQ_LOGIN.items():
-        if value := found.pop(theirs, ""):
-            found |= {ours: value} if has_login else {}
+    names = dict(_ROCKETMQ)
+    if config.get("aclEnable", "").lower() == "true":
+        names |= _ROCKETMQ_LOGIN
+    taken = {theirs for theirs, ours in names.items() if ours in config}
+    found = {
+        key if key in taken else names.get(key, key): value
+        for key, value in config.items()
+        if key != "aclEnable"
+    }
+    if _ROCKETMQ_PORT in found and "listeners" not in found:
+        found["listeners"] = f"http://127.0.0.1:{found.pop(_ROCKETMQ_PORT)}"
     return found
 
 

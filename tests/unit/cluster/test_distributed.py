@@ -53,9 +53,35 @@ def test_others_reach_a_machine_where_it_reaches_etcd():
     assert services["worker"].listen == "127.0.0.1:7000"
 
 
+def test_etcd_may_be_named_by_the_environment():
+    variable = {"PENSTOCK_ETCD_ENDPOINTS": "[::1]:2379"}
+    services, _ = distributed_settings(KAFKA_CONNECT, variable)
+    assert services["worker"].listen == "[::1]:0"
+    assert services["worker"].etcd.endpoints == ("[::1]:2379",)
+
+
+def test_a_file_of_rocketmq_connect_has_its_names_in_force_or_told():
+    given = {
+        "workerId": "w", "storePathRootDir": "/s", "httpPort": "8082", "namesrvAddr": "n:9876",
+        "aclEnable": "false", "accessKey": "a", "secretKey": "s", "clusterName": "c",
+        "pluginPaths": "/p", "autoCreateGroupEnable": "false",
+    }  # fmt: skip
+    services, warnings = distributed_settings(given, {})
+    assert services["gateway"].values["listeners"] == ("http://127.0.0.1:8082",)
+    assert services["worker"].values["state.dir"] == "/s"
+    assert services["worker"].worker().brokers.default == "rocketmq"
+    told = {one.config_path for one in warnings}
+    assert told == {"workerId", "clusterName", "autoCreateGroupEnable", "accessKey", "secretKey"}
+    login = {"aclEnable": "true", "listeners": "http://127.0.0.1:1"}
+    services, warnings = distributed_settings({**given, **login}, {})
+    assert services["worker"].worker().brokers.keys["rocketmq.secret.key"] == "s"
+    assert {one.config_path for one in warnings} - told == {"httpPort"}
+
+
 @pytest.mark.parametrize(
     ("more", "code", "path"),
     [
+        ({"cluster__name": "other"}, "config.conflict", "group.id"),
         ({"lease__ttls": "5s"}, "config.unknown_key", "lease.ttls"),
         ({"lease__ttl": "soon"}, "config.wrong_type", "lease.ttl"),
         ({"etcd__endpoints": "no such host:1"}, "etcd.bad_endpoint", "etcd.endpoints"),

@@ -21,7 +21,6 @@ from penstock.model.errors import ConfigError, Diagnostic
 from penstock.telemetry.redaction import register_secret
 from penstock.worker.config import kafka_end, rocketmq_end
 from penstock.worker.config.reach import Reach
-from penstock_converters.registry_keys import registry_files, registry_hosts
 
 _End = Callable[[Mapping[str, str], Mapping[str, str], ConnectorSettings], dict[str, str]]
 
@@ -77,6 +76,9 @@ BACKEND: Final = ConfigKey(
     doc="Whose topics are: those of the brokers of `bootstrap.servers` or `namesrv.addr` (the "
     "default where one is set), or tables in `topics.dir`.",
 )
+
+_REGISTRY: Final = "schema.registry."
+"""What the keys of a converter begin with that name hosts and files."""
 
 _CONVERTERS: Final = ("key.converter", "value.converter")
 
@@ -227,9 +229,7 @@ def require_own_converters_within(reach: Reach, config: Mapping[str, str]) -> No
     if reach.hosts is None and reach.folders is None:
         return
     for name in _CONVERTERS:
-        start = f"{name}."
-        keys = {key.removeprefix(start): config[key] for key in config if key.startswith(start)}
-        if config.get(name) and (registry_hosts(keys) or registry_files(keys)):
+        if config.get(name) and any(key.startswith(f"{name}.{_REGISTRY}") for key in config):
             raise ConfigError(
                 "reach.registry",
                 f"the rule {reach.rule!r} bounds hosts or folders of this connector, and `{name}` "
