@@ -19,10 +19,8 @@ from penstock_connector import (
     FencedError,
     OffsetLostError,
     RetriableError,
-    key,
 )
-from penstock_connector.messages import open_converter, require_registry_reach
-from penstock_converters import Converter
+from penstock_connector.messages import ConverterKeys
 from penstock_kafka.client_settings import ClientKind, translate
 from penstock_kafka.login import LoginConfig
 
@@ -91,50 +89,13 @@ _TOO_LARGE: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class MessageConfig(LoginConfig):
+class MessageConfig(ConverterKeys, LoginConfig):
     """How messages are made of rows, and rows of messages."""
 
-    key_converter: str = key(
-        "json",
-        doc="Converter of keys: a name, or Kafka Connect's class (`penstock_converters/README.md`"
-        " has all).",
-        group="Messages",
-    )
-    key_converter_keys: Mapping[str, str] = key(
-        doc="Keys of the key converter.", name="key.converter", group="Messages"
-    )
-    value_converter: str = key(
-        "json",
-        doc="Converter of values, as `key.converter`.",
-        group="Messages",
-    )
-    value_converter_keys: Mapping[str, str] = key(
-        doc="Keys of the value converter.", name="value.converter", group="Messages"
-    )
-
     def __post_init__(self) -> None:
-        """Refuse converters that do not exist."""
+        """Refuse what cannot mean anything."""
         super().__post_init__()
-        self.key_side()
-        self.value_side()
-
-    def require_reach(self) -> None:
-        """Refuse a broker, a schema registry, or a file, that the node does not let it reach."""
-        super().require_reach()
-        require_registry_reach(self.reach, "key.converter", self.key_converter_keys)
-        require_registry_reach(self.reach, "value.converter", self.value_converter_keys)
-
-    def key_side(self) -> Converter:
-        """Return a converter of keys."""
-        return open_converter(
-            "key.converter", self.key_converter, self.key_converter_keys, is_key=True
-        )
-
-    def value_side(self) -> Converter:
-        """Return a converter of values."""
-        return open_converter(
-            "value.converter", self.value_converter, self.value_converter_keys, is_key=False
-        )
+        self.check_converters()
 
 
 class Broker:

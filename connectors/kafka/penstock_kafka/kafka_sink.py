@@ -253,7 +253,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         """
         config = self.config
         if slot not in self._sides:
-            self._sides[slot] = config.key_side(), config.value_side()
+            self._sides[slot] = config.open_key_converter(), config.open_value_converter()
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
         return MessageEncoder("kafka", topic, schema, keys, *self._sides[slot])
 

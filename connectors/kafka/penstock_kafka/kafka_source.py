@@ -259,7 +259,7 @@ class KafkaSource(Source[KafkaSourceConfig]):
     def _batches(self, topic: str, number: int, messages: Sequence[Any]) -> list[Batch]:
         decoder = self._decoders.get(topic)
         if decoder is None:
-            sides = self.config.key_side(), self.config.value_side()
+            sides = self.config.open_key_converter(), self.config.open_value_converter()
             decoder = MessageDecoder("kafka", topic, *sides)
             self._decoders[topic] = decoder
         decoded, bad = decoder.decode(messages_of(messages))

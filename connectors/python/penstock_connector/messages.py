@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock_connector._config import key
 from penstock_connector._errors import (
     AuthError,
     ConfigError,
@@ -36,7 +37,7 @@ from penstock_connector._errors import (
     SchemaError,
 )
 from penstock_connector._values import Op
-from penstock_connector.reach import Reach
+from penstock_connector.reach import Reaching
 from penstock_converters import (
     ConversionError,
     Converter,
@@ -430,16 +431,56 @@ def open_converter(path: str, name: str, keys: Mapping[str, str], *, is_key: boo
         raise ConfigError(error.code, error.message, fix=error.fix, config_path=where) from None
 
 
-def require_registry_reach(reach: Reach, path: str, keys: Mapping[str, str]) -> None:
-    """Refuse a schema registry, or a file for it, that the node does not let a converter reach.
+@dataclass(frozen=True)
+class ConverterKeys(Reaching):
+    """The keys by which a connector of a broker names its converters."""
 
-    Raises:
-        ConfigError: as `Reach.require_host`, `Reach.require_path`.
-    """
-    for host in registry_hosts(keys):
-        reach.require_host(host, f"{path}.{URL}")
-    for name in registry_files(keys):
-        reach.require_path(keys[name], f"{path}.{name}")
+    key_converter: str = key(
+        "json",
+        doc="Converter of keys: a name, or Kafka Connect's class (`penstock_converters/README.md`"
+        " has all).",
+        group="Messages",
+    )
+    key_converter_keys: Mapping[str, str] = key(
+        doc="Keys of the key converter.", name="key.converter", group="Messages"
+    )
+    value_converter: str = key(
+        "json", doc="Converter of values, as `key.converter`.", group="Messages"
+    )
+    value_converter_keys: Mapping[str, str] = key(
+        doc="Keys of the value converter.", name="value.converter", group="Messages"
+    )
+
+    def check_converters(self) -> None:
+        """Refuse converters that do not exist.
+
+        Raises:
+            ConfigError: as `open_converter`.
+        """
+        self.open_key_converter()
+        self.open_value_converter()
+
+    def require_reach(self) -> None:
+        """Refuse a schema registry, or a file for it, that the node does not let it reach."""
+        super().require_reach()
+        for path, keys in (
+            ("key.converter", self.key_converter_keys),
+            ("value.converter", self.value_converter_keys),
+        ):
+            for host in registry_hosts(keys):
+                self.reach.require_host(host, f"{path}.{URL}")
+            for name in registry_files(keys):
+                self.reach.require_path(keys[name], f"{path}.{name}")
+
+    def open_key_converter(self) -> Converter:
+        """Return a new converter of keys."""
+        name, keys = self.key_converter, self.key_converter_keys
+        return open_converter("key.converter", name, keys, is_key=True)
+
+    def open_value_converter(self) -> Converter:
+        """Return a new converter of values."""
+        name, keys = self.value_converter, self.value_converter_keys
+        return open_converter("value.converter", name, keys, is_key=False)
 
 
 _ERRORS: Final[Mapping[type[ConversionError], type[ConnectorError]]] = {

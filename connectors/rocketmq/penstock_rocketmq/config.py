@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock_connector import ConfigError, key
-from penstock_connector.messages import open_converter, require_registry_reach
+from penstock_connector.messages import ConverterKeys
 from penstock_connector.reach import Reaching
-from penstock_converters import Converter
 from penstock_rocketmq.frames import Signer
 from penstock_rocketmq.remoting import Dialing
 
@@ -107,7 +105,7 @@ class ClusterConfig(Reaching):
 
 
 @dataclass(frozen=True)
-class MessageConfig(ClusterConfig):
+class MessageConfig(ConverterKeys, ClusterConfig):
     """How messages are made of rows, and rows of messages."""
 
     key_converter: str = key(
@@ -116,41 +114,11 @@ class MessageConfig(ClusterConfig):
         "(`penstock_converters/README.md` has all).",
         group="Messages",
     )
-    key_converter_keys: Mapping[str, str] = key(
-        doc="Keys of the key converter.", name="key.converter", group="Messages"
-    )
-    value_converter: str = key(
-        "json", doc="Converter of bodies, as `key.converter`.", group="Messages"
-    )
-    value_converter_keys: Mapping[str, str] = key(
-        doc="Keys of the value converter.", name="value.converter", group="Messages"
-    )
 
     def __post_init__(self) -> None:
-        """Refuse converters that do not exist."""
+        """Refuse what cannot mean anything."""
         super().__post_init__()
-        self.key_side()
-        self.value_side()
-
-    def require_reach(self) -> None:
-        """Refuse a name server, a schema registry, or a file, that the node does not let it
-        reach.
-        """
-        super().require_reach()
-        require_registry_reach(self.reach, "key.converter", self.key_converter_keys)
-        require_registry_reach(self.reach, "value.converter", self.value_converter_keys)
-
-    def key_side(self) -> Converter:
-        """Return a converter of keys."""
-        return open_converter(
-            "key.converter", self.key_converter, self.key_converter_keys, is_key=True
-        )
-
-    def value_side(self) -> Converter:
-        """Return a converter of values."""
-        return open_converter(
-            "value.converter", self.value_converter, self.value_converter_keys, is_key=False
-        )
+        self.check_converters()
 
 
 def is_address(text: str) -> bool:

@@ -250,7 +250,7 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         """
         config = self.config
         if slot not in self._sides:
-            self._sides[slot] = config.key_side(), config.value_side()
+            self._sides[slot] = config.open_key_converter(), config.open_value_converter()
         schema = _keyed(pa.RecordBatch.from_pylist([], schema), config, {}).schema
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
         return MessageEncoder("rocketmq", topic, schema, keys, *self._sides[slot])

@@ -318,7 +318,7 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         kept = np.nonzero(good & ~damaged)[0]
         decoder = self._decoders.get(topic)
         if decoder is None:
-            sides = self.config.key_side(), self.config.value_side()
+            sides = self.config.open_key_converter(), self.config.open_value_converter()
             decoder = self._decoders[topic] = MessageDecoder("rocketmq", topic, *sides)
         decoded, refused = decoder.decode(messages.take(pa.array(kept)))
         for one in refused:
