@@ -146,7 +146,7 @@ class Broker:
     def topics(
         self, client: Any, stage: str, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> Mapping[str, Any]:
-        """Return the topics that the brokers have, by name. A refused login is told at once."""
+        """Return the topics that the brokers have, by name. A refused login is an error at once."""
         deadline = time.monotonic() + timeout_s
         while True:
             left = deadline - time.monotonic()

@@ -1,6 +1,6 @@
-"""Offsets that are told to a consumer group, so that tools for lag see how far a connector is.
+"""Commits offsets to a consumer group, too, so that tools for lag see how far a connector is.
 
-The host's offsets count: what a group says is never read. So an error of it ends nothing.
+The offsets of the host count, and those of the group are never read. So its errors end nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GroupMirror:
                 self._waiting[place] = int(offset["offset"])
 
     def commit(self, consumer: Consumer, *, at_end: bool = False) -> None:
-        """Tell the group what was added, at most once a second; at the end, at once."""
+        """Commit what was added, at most once a second; at the end, at once."""
         if not self._waiting or (time.monotonic() < self._next and not at_end):
             return
         offsets = [TopicPartition(*place, offset) for place, offset in self._waiting.items()]

@@ -221,7 +221,7 @@ class KafkaSource(Source[KafkaSourceConfig]):
         self._poll(min(timeout, 0.1))
 
     def ack(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
-        """Tell the consumer group how far all rows are durable."""
+        """Commit to the consumer group how far all rows are durable."""
         self._group.add(offsets)
         self._group.commit(self._consumer)
 

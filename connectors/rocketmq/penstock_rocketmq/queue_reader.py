@@ -1,7 +1,7 @@
 """One queue that is read: which pulls are due, and what their answers mean. Pure.
 
 A broker gives 32 messages a pull, whatever is asked for. So several pulls are in flight, each for
-the offsets behind the one before, up to the end that the broker told last; the one at the end waits
+the offsets behind the one before, up to the last known end; the one at the end waits
 there for messages. Answers count in the order of offsets. One that ends early, because messages are
 large or on disk, is followed by a pull for the rest.
 """
@@ -63,7 +63,7 @@ class QueueReader:
         queue: Its broker and number.
         pieces: What was pulled and not taken yet.
         buffered_bytes: Bytes of `pieces`.
-        end: The offset behind its last message, as the broker told last.
+        end: The offset behind its last message, as the broker last returned it.
     """
 
     def __init__(self, topic: str, queue: Queue, offset: int, *, is_filtered: bool) -> None:

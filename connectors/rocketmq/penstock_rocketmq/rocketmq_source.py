@@ -298,7 +298,7 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         if self._wanted:  # brokers compare hashes of tags
             good = good & np.fromiter((tag in self._wanted for tag in found.tags), bool, len(good))
         pairs = zip(found.born_ms, stored.born_ms.tolist(), strict=True)
-        born = [given if given is not None else told for given, told in pairs]
+        born = [given if given is not None else ms for given, ms in pairs]
         messages = pa.RecordBatch.from_arrays(
             [
                 pa.array(found.keys, pa.binary()),

@@ -132,7 +132,7 @@ class KafkaConnectClient:
                 raise
             raise ConfigError(
                 "connect.no_offsets",
-                "this Kafka Connect tells no offsets: it is older than 3.5",
+                "this Kafka Connect does not return offsets: it is older than 3.5",
                 fix="Update it, or go on with --without-offsets: rows come again.",
             ) from error
         return list(found["offsets"])

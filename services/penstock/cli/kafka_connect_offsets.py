@@ -8,7 +8,7 @@ stores there depends on its class; what it is here decides how it is translated:
 - `jdbc-source`   `{"protocol", "table"} {…}` → `{"table"} {…}`, without a way back
 - `mysql-cdc`, `postgres-cdc`   Debezium's place in the log, between two transactions
 
-What has no equal is told, never guessed.
+What has no equal is reported, never guessed.
 """
 
 from __future__ import annotations

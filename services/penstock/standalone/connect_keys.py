@@ -36,7 +36,7 @@ UNUSED: Final = {
     "session.timeout.ms": _LEASE,
     "heartbeat.interval.ms": _LEASE,
     "rebalance.timeout.ms": _LEASE,
-    "scheduled.rebalance.max.delay.ms": "one process has nobody to wait for",
+    "scheduled.rebalance.max.delay.ms": "one process has no others to wait for",
     "task.shutdown.graceful.timeout.ms": "`drain.timeout` of a cluster's worker is the time for it",
     "connect.protocol": _GRPC,
     "worker.sync.timeout.ms": _GRPC,

@@ -70,12 +70,12 @@ class MysqlCdcConfig(Reaching):
         choices=("", "null", "round", "fail"),
     )
     schema_history_internal: Mapping[str, str] = key(
-        doc="Have no effect: the log tells its columns. Here for configurations of Debezium."
+        doc="Have no effect: the log has its columns. Here for configurations of Debezium."
     )
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys of Debezium's history of schemas."""
-        why = "the log tells its columns, and no history of schemas is kept"
+        why = "the log has its columns, and no history of schemas is kept"
         return {f"schema.history.internal.{name}": why for name in self.schema_history_internal}
 
     def __post_init__(self) -> None:
