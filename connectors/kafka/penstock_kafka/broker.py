@@ -28,16 +28,16 @@ T = TypeVar("T")
 
 NO_KEYS: Final[Mapping[str, str]] = {}
 
-REQUEST_TIMEOUT_S: Final = 30.0
+REQUEST_TIMEOUT_S: Final = 20.0
 """Time for an answer of a broker to one question; a new cluster needs some seconds for its first
-transaction.
+transaction. The host gives up on an opening after 30 s, and could not say what it waited for.
 """
 
 _LOG: Final = logging.getLogger("penstock_kafka.client")
 _LOG.setLevel(logging.CRITICAL)
 
-CHECK_TIMEOUT_S: Final = 10.0
-"""Time for an answer when a user asks whether the brokers can be reached."""
+REACH_TIMEOUT_S: Final = 10.0
+"""Time for the first answer: brokers that are there need less."""
 
 _FENCED: Final = frozenset(
     {
@@ -141,13 +141,13 @@ class Broker:
                 client.poll(0)
             if self._refused is not None and error.code() in _UNANSWERED:
                 error = self._refused
+            if error.code() in _UNANSWERED:
+                stage = f"{stage} at {', '.join(self._login.bootstrap_servers)}"
             raise to_connector_error(error, stage) from failure
 
-    def topics(
-        self, client: Any, stage: str, timeout_s: float = REQUEST_TIMEOUT_S
-    ) -> Mapping[str, Any]:
+    def topics(self, client: Any, stage: str) -> Mapping[str, Any]:
         """Return the topics that the brokers have, by name. A refused login is an error at once."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + REACH_TIMEOUT_S
         while True:
             left = deadline - time.monotonic()
             with self.errors(stage, client):

@@ -24,7 +24,6 @@ from penstock_connector.messages import MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_converters import Converter
 from penstock_kafka.broker import (
-    CHECK_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
     Broker,
     MessageConfig,
@@ -172,7 +171,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         """Ask the brokers who they are."""
         broker = Broker(config, "producer", config.producer)
         producer = Producer(broker.settings())
-        broker.topics(producer, "brokers", CHECK_TIMEOUT_S)
+        broker.topics(producer, "brokers")
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Fence older runs of the task."""

@@ -20,7 +20,6 @@ from penstock_connector import (
 )
 from penstock_connector.messages import MessageDecoder
 from penstock_kafka.broker import (
-    CHECK_TIMEOUT_S,
     OFFSET_LOST,
     REQUEST_TIMEOUT_S,
     Broker,
@@ -124,7 +123,7 @@ class KafkaSource(Source[KafkaSourceConfig]):
     @classmethod
     def check(cls, config: KafkaSourceConfig) -> None:
         """Ask the brokers for their topics."""
-        _partitions(config, CHECK_TIMEOUT_S)
+        _partitions(config)
 
     @classmethod
     def plan(
@@ -284,10 +283,10 @@ class KafkaSource(Source[KafkaSourceConfig]):
             decoder.close()
 
 
-def _partitions(config: KafkaSourceConfig, timeout_s: float = REQUEST_TIMEOUT_S) -> list[Partition]:
+def _partitions(config: KafkaSourceConfig) -> list[Partition]:
     broker = Broker(config, "admin", config.login_keys())
     admin = AdminClient(broker.settings())
-    known = broker.topics(admin, "topics", timeout_s)
+    known = broker.topics(admin, "topics")
     if config.topics_regex:
         pattern = Pattern.compile(config.topics_regex, "topics.regex")
         left_out = _INTERNAL if config.consumer.get("exclude.internal.topics") != "false" else ()

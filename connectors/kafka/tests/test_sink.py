@@ -5,8 +5,9 @@ import time
 
 import pyarrow as pa
 import pytest
-from penstock_kafka import KafkaSink
+from penstock_kafka import KafkaSink, broker
 
+from penstock.plugin.limits import Deadlines
 from penstock_connector import CommitMode
 from penstock_connector.testing import RemoteError, sink_task
 from support.kafka import PASSWORD, USER
@@ -191,3 +192,16 @@ def test_a_user_logs_in(kafka, topic):
 
 def test_it_commits_in_kafka_and_in_no_other_way():
     assert KafkaSink.commit_modes == (CommitMode.SINK,)
+
+
+def test_brokers_that_are_away_are_named_before_the_host_gives_up(monkeypatch, topic):
+    host = Deadlines().open_s
+    assert host > broker.REACH_TIMEOUT_S
+    assert host > broker.REQUEST_TIMEOUT_S
+    monkeypatch.setattr(broker, "REACH_TIMEOUT_S", 1.0)
+    away = {"bootstrap.servers": "127.0.0.1:1", "topic": topic, **PLAIN}
+    with (
+        pytest.raises(RemoteError, match=r"kafka\.unavailable.*at 127\.0\.0\.1:1"),
+        sink_task(KafkaSink, away),
+    ):
+        pass
