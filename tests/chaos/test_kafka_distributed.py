@@ -88,7 +88,7 @@ def test_a_machine_of_two_dies_and_rows_go_on(tmp_path: Path) -> None:
         ):
             write = partial(
                 create, ports[0], "write",
-                connector__class="verifiable-source", partitions=1, rows=ROWS, batch__rows=50,
+                connector__class="verifiable-source", partitions=1, rows=ROWS, rate=2000, batch__rows=50,
                 batch__max__rows=100, state__dir=tmp_path / "told", topic="numbers",
             )  # fmt: skip
             second.wait_for(write, SOON, "the source to be created")
@@ -100,8 +100,9 @@ def test_a_machine_of_two_dies_and_rows_go_on(tmp_path: Path) -> None:
             second.wait_for(read, SOON, "the sink to be created")
             second.wait_for(partial(arrived, 1000), SOON, "the first rows")
             first.kill()
+            assert not arrived(ROWS), "the kill came after the end"
             second.wait_for(partial(arrived, ROWS), SOON, "all rows")
-            assert running(ports[1], "read")
+            second.wait_for(partial(running, ports[1], "read"), SOON, "the sink to run")
             second.signal(signal.SIGTERM)
             second.wait_for(lambda: second.returncode is not None, SOON, "the end after SIGTERM")
             assert second.returncode == 0, second.output
