@@ -19,7 +19,7 @@ from support.processes import free_ports
 
 pytestmark = pytest.mark.timeout(600)
 
-ROWS: Final = 20_000
+ROWS: Final = 30_000
 SOON: Final = 180.0
 
 FILE: Final = """\
@@ -88,8 +88,9 @@ def test_a_machine_of_two_dies_and_rows_go_on(tmp_path: Path) -> None:
         ):
             write = partial(
                 create, ports[0], "write",
-                connector__class="verifiable-source", partitions=1, rows=ROWS, rate=2000, batch__rows=50,
-                batch__max__rows=100, state__dir=tmp_path / "told", topic="numbers",
+                connector__class="verifiable-source", partitions=1, rows=ROWS, rate=1000,
+                batch__rows=50, batch__max__rows=100, state__dir=tmp_path / "told",
+                topic="numbers",
             )  # fmt: skip
             second.wait_for(write, SOON, "the source to be created")
             read = partial(
