@@ -6,6 +6,7 @@ import penstock_kit.testing
 CONNECTOR = [
     "ApplyAction",
     "AuthError",
+    "BadRow",
     "Batch",
     "CommitMode",
     "ConfigError",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from confluent_kafka import KafkaException, Producer
@@ -20,6 +21,7 @@ from penstock_connector import (
     TransactionalSink,
     key,
 )
+from penstock_connector.dead_letters import PIECE_ROWS, DeadLetterEncoder
 from penstock_connector.messages import MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_converters import Converter
@@ -32,6 +34,7 @@ from penstock_kafka.broker import (
 from penstock_kafka.client_settings import translate
 from penstock_kafka.messages import message_values
 from penstock_kafka.offsets_topic import OffsetsTopic, ensure_topic, offsets_topic_settings
+from penstock_kafka.originals import Originals
 from penstock_kafka.topic_creation import TopicCreation
 
 _MEMORY_BYTES: Final = 256 << 20
@@ -59,6 +62,8 @@ others write after it, in the topic and in `offsets.storage.topic`.
 
 _NO_SLOT: Final = -1
 """Instead of a slot, for schemas without rows."""
+
+_AS_THEY_WERE: Final = "with `dead.letters`, messages have the bytes that they had"
 
 _OVERHEAD_BYTES: Final = 512
 """What a message's frame may add to its key and value."""
@@ -92,6 +97,12 @@ class KafkaSinkConfig(MessageConfig):
     offsets_storage_replication_factor: int = key(
         -1, doc="Copies of that topic; -1: as the brokers say.", group="Writing"
     )
+    dead_letters: bool = key(
+        False,
+        doc="Whether the rows are dead letters, which are sent as the messages that they were: for "
+        "`errors.deadletterqueue.sink.dead.letters`.",
+        group="Writing",
+    )
     producer: Mapping[str, str] = key(
         doc="Settings of the producer, by the names that they have in Kafka: "
         "`producer.compression.type`, `producer.linger.ms`.",
@@ -118,7 +129,13 @@ class KafkaSinkConfig(MessageConfig):
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and do nothing, and why."""
         clients = (translate("producer", self.producer), translate("admin", self.admin))
-        return {**super().unused_keys(), **clients[0].unused, **clients[1].unused}
+        converters = self.named_converters() if self.dead_letters else ()
+        return {
+            **super().unused_keys(),
+            **clients[0].unused,
+            **clients[1].unused,
+            **dict.fromkeys(converters, _AS_THEY_WERE),
+        }
 
     def require_reach(self) -> None:
         """Refuse brokers and files of the clients, too."""
@@ -136,15 +153,26 @@ class KafkaSinkConfig(MessageConfig):
         return self.topic.replace("${dataset}", dataset)
 
 
+_Encoder: TypeAlias = MessageEncoder | DeadLetterEncoder
+
+
 class MessageStaging(SpillStaging[pa.RecordBatch]):
     """Messages of a slot, in memory or a file, that no transaction has yet."""
 
-    def __init__(self, topic: str, encoder: MessageEncoder, max_bytes: int, spill: Spill) -> None:
+    def __init__(self, topic: str, encoder: _Encoder, max_bytes: int, spill: Spill) -> None:
         super().__init__(spill)
         self.topic, self._encoder, self._max_bytes = topic, encoder, max_bytes
+        self._piece = PIECE_ROWS if isinstance(encoder, DeadLetterEncoder) else sys.maxsize
 
     def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, Any]]:
         """Keep the messages of rows, but for those that have none."""
+        rejected: list[tuple[int, Any]] = []
+        for start in range(0, rows.num_rows, self._piece):
+            of_piece = self._put(rows.slice(start, self._piece))
+            rejected += [(start + index, error) for index, error in of_piece]
+        return rejected
+
+    def _put(self, rows: pa.RecordBatch) -> list[tuple[int, Any]]:
         messages, bad = self._encoder.encode(rows)
         refused = {one.index: one.error for one in bad}
         if messages.nbytes > self._max_bytes:  # only then one of them can be too large
@@ -179,6 +207,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         self._key_columns: dict[str, tuple[str, ...]] = {}
         self._sides: dict[int, tuple[Converter, Converter]] = {}
         self._spill = Spill(_MEMORY_BYTES, "kafka.memory", "kafka.spill_failed")
+        self._originals: Originals | None = None
         self._open = self._committed = 0
         self._broker = Broker(config, "producer", config.producer)
         self._admin = Broker(config, "admin", config.admin)
@@ -246,11 +275,15 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         topic = config.topic_of(dataset)
         return MessageStaging(topic, encoder, self._max_bytes, self._spill)
 
-    def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> MessageEncoder:
+    def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> _Encoder:
         """Return what makes messages of rows. A slot keeps its converters, which remember
         schemas.
         """
         config = self.config
+        if config.dead_letters:
+            if self._originals is None:
+                self._originals = Originals(self._broker.for_offsets())
+            return DeadLetterEncoder("kafka", dataset, schema, self._originals.read)
         if slot not in self._sides:
             self._sides[slot] = config.open_key_converter(), config.open_value_converter()
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
@@ -326,6 +359,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         if (producer := getattr(self, "_producer", None)) is not None:
             producer.purge()
             producer.flush(0)
+        if (originals := getattr(self, "_originals", None)) is not None:
+            originals.close()
         for side in [one for pair in getattr(self, "_sides", {}).values() for one in pair]:
             side.close()
 

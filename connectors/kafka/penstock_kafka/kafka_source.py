@@ -11,8 +11,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from penstock_connector import (
+    BadRow,
     Batch,
     ConfigError,
+    ConnectorError,
     Partition,
     Pattern,
     Source,
@@ -67,6 +69,12 @@ class KafkaSourceConfig(MessageConfig):
         doc="Where a partition begins that was never read, and one whose offset is gone: at its "
         "first message, or behind its last one; `none` makes the latter an error.",
         choices=("earliest", "latest", "none"),
+        group="Reading",
+    )
+    positions: bool = key(
+        False,
+        doc="Whether rows have `__partition` and `__offset`: where their messages are. Transforms "
+        "see them, sinks do not.",
         group="Reading",
     )
     consumer: Mapping[str, str] = key(
@@ -261,16 +269,13 @@ class KafkaSource(Source[KafkaSourceConfig]):
             sides = self.config.open_key_converter(), self.config.open_value_converter()
             decoder = MessageDecoder("kafka", topic, *sides)
             self._decoders[topic] = decoder
-        decoded, bad = decoder.decode(messages_of(messages))
+        decoded, bad = decoder.decode(messages_of(messages, positions=self.config.positions))
         partition = {"topic": topic, "partition": number}
         batches = [
             Batch(one.rows, partition, dataset=topic, key_columns=one.key_columns)
             for one in decoded
         ] or [Batch(partition=partition, dataset=topic)]
-        batches[-1].bad_rows = [
-            (messages[one.index].value() or messages[one.index].key() or b"", one.error)
-            for one in bad
-        ]
+        batches[-1].bad_rows = [_bad_row(messages[one.index], one.error) for one in bad]
         batches[-1].offset = {"offset": messages[-1].offset() + 1}
         return batches
 
@@ -281,6 +286,11 @@ class KafkaSource(Source[KafkaSourceConfig]):
             consumer.close()
         for decoder in getattr(self, "_decoders", {}).values():
             decoder.close()
+
+
+def _bad_row(message: Any, error: ConnectorError) -> BadRow:
+    raw = message.value() or message.key() or b""
+    return BadRow(raw, error, {"offset": message.offset()})
 
 
 def _partitions(config: KafkaSourceConfig) -> list[Partition]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock_connector.messages import HEADERS_TYPE, MESSAGE_SCHEMA
+from penstock_connector.messages import HEADERS_TYPE, MESSAGE_SCHEMA, POSITION_SCHEMA
 
 
 def message_values(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -27,15 +27,19 @@ def message_values(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return messages
 
 
-def messages_of(polled: Sequence[Any]) -> pa.RecordBatch:
-    """Return messages that Kafka's client polled as columns."""
+def messages_of(polled: Sequence[Any], *, positions: bool = False) -> pa.RecordBatch:
+    """Return messages of a partition that Kafka's client polled as columns; with `positions`, also
+    where they are.
+    """
     times = [one.timestamp() for one in polled]
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([one.key() for one in polled], pa.binary()),
-            pa.array([one.value() for one in polled], pa.binary()),
-            pa.array([at if kind else None for kind, at in times], pa.int64()),
-            pa.array([one.headers() for one in polled], HEADERS_TYPE),
-        ],
-        schema=MESSAGE_SCHEMA,
-    )
+    columns = [
+        pa.array([one.key() for one in polled], pa.binary()),
+        pa.array([one.value() for one in polled], pa.binary()),
+        pa.array([at if kind else None for kind, at in times], pa.int64()),
+        pa.array([one.headers() for one in polled], HEADERS_TYPE),
+    ]
+    if not positions:
+        return pa.RecordBatch.from_arrays(columns, schema=MESSAGE_SCHEMA)
+    columns.append(pa.array([one.partition() for one in polled], pa.int32()))
+    columns.append(pa.array([one.offset() for one in polled], pa.int64()))
+    return pa.RecordBatch.from_arrays(columns, schema=POSITION_SCHEMA)

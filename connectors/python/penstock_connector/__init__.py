@@ -3,15 +3,16 @@
 Subclass `Source`, `Sink` or `TransactionalSink`, describe the configuration as a frozen dataclass
 with `key`, and end the module with `serve(...)`. The README is a connector in ten minutes.
 
-- `Source`, `Batch`, `Partition`: reading; `Dataset`: what can be read; `Monitor`: partitions that
-  appear while it runs
+- `Source`, `Batch`, `BadRow`, `Partition`: reading; `Dataset`: what can be read; `Monitor`:
+  partitions that appear while it runs
 - `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once;
   `Refused`: rows that can never be written
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
 - `key`: configuration keys; `Pattern`: those that mean names by a regular expression
 - `penstock_connector.tables`: a kit for sinks of tables; `penstock_connector.staging`: rows that
   wait for their transaction, in memory and files
-- `penstock_connector.messages`: rows ↔ messages of brokers, by converters
+- `penstock_connector.messages`: rows ↔ messages of brokers, by converters;
+  `penstock_connector.dead_letters`: dead letters as the messages that they were
 - `penstock_connector.connection`: the keys of a connection, and calls that are made again
 - `penstock_connector.reach`: folders and hosts that a node lets a connector reach
 - `penstock_values.decimals`: numbers of others as decimals, exactly
@@ -37,7 +38,7 @@ from penstock_connector._monitor import Monitor
 from penstock_connector._pattern import Pattern
 from penstock_connector._serve import serve
 from penstock_connector._sink import Refused, Sink, Staging, TransactionalSink
-from penstock_connector._source import Batch, Dataset, Source
+from penstock_connector._source import BadRow, Batch, Dataset, Source
 from penstock_connector._tracing import trace_parent
 from penstock_connector._transform import Converter, Transform, Transformed
 from penstock_connector._values import CommitMode, Op, Partition, PreparedTxn
@@ -46,6 +47,7 @@ from penstock_values.identity import canonical_json, partition_id
 __all__ = [
     "ApplyAction",
     "AuthError",
+    "BadRow",
     "Batch",
     "CommitMode",
     "ConfigError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,7 +17,7 @@ from penstock_connector import _frames
 from penstock_connector._credit import Held
 from penstock_connector._errors import ConnectorError
 from penstock_connector._rows import CUT_MOST, CUT_TARGET, Cut, Schemas, to_arrow
-from penstock_connector._source import Batch, Source
+from penstock_connector._source import BadRow, Batch, Source
 from penstock_connector._values import Partition
 from penstock_values.identity import partition_id
 from penstock_values.messages import offset_to_proto
@@ -127,12 +128,13 @@ class Encoder:
             pb.ReadResponse(
                 bad_row=pb.BadRow(
                     partition_id=self.partition_id(batch),
-                    raw=raw,
-                    reason=error.diagnostic(),
+                    raw=one.raw,
+                    reason=one.error.diagnostic(),
                     dataset=batch.dataset,
+                    offset=None if one.offset is None else offset_to_proto(one.offset),
                 )
             )
-            for raw, error in batch.bad_rows
+            for one in itertools.starmap(BadRow, batch.bad_rows)
         ]
 
     def partition_done(self, batch: Batch) -> pb.ReadResponse:

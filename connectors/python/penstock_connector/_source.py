@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -35,6 +35,20 @@ _LONGEST_WAIT: Final = 0.1
 costs CPU for every idle task. A source that can block implements `wait` and pays neither."""
 
 
+class BadRow(NamedTuple):
+    """A row that could not be read.
+
+    Attributes:
+        raw: Its bytes as they came.
+        error: Why.
+        offset: Its own offset, where it has one; otherwise it is near that of its batch.
+    """
+
+    raw: bytes
+    error: ConnectorError
+    offset: Mapping[str, Any] | None = None
+
+
 @dataclass(slots=True)
 class Batch:
     """Rows of one dataset and one partition, and the offset after them.
@@ -47,7 +61,8 @@ class Batch:
         dataset: Table, collection or topic.
         key_columns: Names of the columns that identify a row.
         schema: Arrow schema for dict rows; inferred when None.
-        bad_rows: Rows that could not be read: their bytes as they came, and why.
+        bad_rows: Rows that could not be read: their bytes as they came, and why; as `BadRow` with
+            their own offsets.
         await_commit: The source cannot go on before this is committed.
         finished_partition: The partition ends here for good.
     """
@@ -58,7 +73,7 @@ class Batch:
     dataset: str = ""
     key_columns: Sequence[str] = ()
     schema: pa.Schema | None = None
-    bad_rows: Sequence[tuple[bytes, ConnectorError]] = field(default_factory=list)
+    bad_rows: Sequence[BadRow | tuple[bytes, ConnectorError]] = field(default_factory=list)
     await_commit: bool = False
     finished_partition: bool = False
 

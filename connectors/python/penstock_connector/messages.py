@@ -11,6 +11,7 @@ columns; what lies between them and rows is here, so that it is the same for all
 | key | `__key`, and key columns, where the value has columns of the same names |
 | timestamp | `__ts_us` |
 | headers | `__headers` |
+| partition and offset, where they are asked for | `__partition`, `__offset` |
 
 Codes of errors begin with the name of the broker: `kafka.key_changed`.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
@@ -58,8 +59,10 @@ KEY: Final = "__key"
 TS_US: Final = "__ts_us"
 HEADERS: Final = "__headers"
 BEFORE: Final = "__before"
+PARTITION: Final = "__partition"
+OFFSET: Final = "__offset"
 RESERVED: Final = frozenset(
-    {OP, KEY, TS_US, HEADERS, BEFORE, "__offset", "__raw_key", "__raw_value", "__partition"}
+    {OP, KEY, TS_US, HEADERS, BEFORE, OFFSET, "__raw_key", "__raw_value", PARTITION}
 )
 """Columns that are not data of the row (protocol rule R20)."""
 
@@ -82,6 +85,11 @@ MESSAGE_SCHEMA: Final = pa.schema(
     ]
 )
 """Messages as columns: what is produced, and what was consumed."""
+
+POSITION_SCHEMA: Final = pa.schema(
+    [*MESSAGE_SCHEMA, pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
+)
+"""Messages that were consumed, with their places: a decoder gives them to the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +124,9 @@ class MessageDecoder:
         self._has_tombstones = self._has_headers = False
 
     def decode(self, messages: pa.RecordBatch) -> tuple[list[DecodedRows], list[BadMessage]]:
-        """Return rows of messages of `MESSAGE_SCHEMA`, in order, and those that have none."""
+        """Return rows of messages of `MESSAGE_SCHEMA` or `POSITION_SCHEMA`, in order, and the
+        messages that have none.
+        """
         with converting(self._topic):
             keys = _decode_keys(self._key, messages.column("key"), self._topic)
             values = self._value.decode(messages.column("value"), self._topic)
@@ -170,6 +180,8 @@ class MessageDecoder:
         self._has_headers |= headers.null_count < len(headers)
         if self._has_headers:
             columns[HEADERS] = headers
+        if "offset" in messages.schema.names:
+            columns[PARTITION], columns[OFFSET] = messages["partition"], messages["offset"]
         rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return DecodedRows(rows, key_columns)
 
@@ -471,6 +483,12 @@ class ConverterKeys(Reaching):
                 self.reach.require_host(host, f"{path}.{URL}")
             for name in registry_files(keys):
                 self.reach.require_path(keys[name], f"{path}.{name}")
+
+    def named_converters(self) -> list[str]:
+        """Return the keys that name another converter than the default."""
+        named = {"key_converter": "key.converter", "value_converter": "value.converter"}
+        own = (one for one in fields(self) if getattr(self, one.name) != one.default)
+        return [named[one.name] for one in own if one.name in named]
 
     def open_key_converter(self) -> Converter:
         """Return a new converter of keys."""

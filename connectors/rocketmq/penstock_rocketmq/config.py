@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
+from typing import Final
 
 from penstock_connector import ConfigError, key
 from penstock_connector.messages import ConverterKeys
 from penstock_connector.reach import Reaching
 from penstock_rocketmq.frames import Signer
 from penstock_rocketmq.remoting import Dialing
+
+CONSUMER_GROUP: Final = "TOOLS_CONSUMER"
+"""Group by whose name brokers are asked; it exists everywhere."""
 
 
 @dataclass(frozen=True)

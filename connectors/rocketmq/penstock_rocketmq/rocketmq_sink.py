@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +23,13 @@ from penstock_connector import (
     TransactionalSink,
     key,
 )
+from penstock_connector.dead_letters import PIECE_ROWS, DeadLetterEncoder
 from penstock_connector.messages import KEY, OP, MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_converters import Converter
 from penstock_rocketmq.cluster import TOPIC_NAME, Cluster
-from penstock_rocketmq.config import MessageConfig
+from penstock_rocketmq.config import CONSUMER_GROUP, MessageConfig
+from penstock_rocketmq.originals import Originals
 from penstock_rocketmq.properties import (
     ID,
     InvalidPropertyError,
@@ -46,6 +49,13 @@ _BATCH_BYTES: Final = 1 << 20
 
 _NO_SLOT: Final = -1
 """Instead of a slot, for schemas without rows."""
+
+_AS_THEY_WERE: Final = "with `dead.letters`, messages have the bytes that they had"
+
+_REASON: Final = "__connect.errors."
+_SEPARATORS: Final = {1: " ", 2: " "}
+_MAX_REASON_BYTES: Final = 2_000
+"""Bytes of a property that says why: all properties of a message have 32 KiB."""
 
 _OVERHEAD_BYTES: Final = 512
 """What a message has beside its body and properties: its frame, and the id of its transaction."""
@@ -86,6 +96,12 @@ class RocketmqSinkConfig(MessageConfig):
     producer_group: str = key(
         "penstock", doc="Group of producers that brokers know us by.", group="Writing"
     )
+    dead_letters: bool = key(
+        False,
+        doc="Whether the rows are dead letters, which are sent as the messages that they were: for "
+        "`errors.deadletterqueue.sink.dead.letters`.",
+        group="Writing",
+    )
     max_message_size: int = key(
         4 << 20,
         doc="Bytes of the largest message (`maxMessageSize` of the brokers).",
@@ -118,28 +134,56 @@ class RocketmqSinkConfig(MessageConfig):
                 config_path="keys.columns",
             )
 
+        if self.dead_letters and (self.keys_columns or self.tags_column):
+            raise ConfigError(
+                "config.conflict",
+                "with `dead.letters`, messages have the keys and tags that they had",
+                fix="Remove `keys.columns` and `tags.column`.",
+                config_path="dead.letters",
+            )
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the keys that are set and do nothing, and why."""
+        converters = self.named_converters() if self.dead_letters else ()
+        return dict.fromkeys(converters, _AS_THEY_WERE)
+
     def topic_of(self, dataset: str) -> str:
         """Return the topic of a dataset."""
         return self.topic.replace("${dataset}", dataset)
+
+
+_Encoder: TypeAlias = MessageEncoder | DeadLetterEncoder
 
 
 class MessageStaging(SpillStaging[pa.RecordBatch]):
     """Messages of a slot, in memory or a file, that are not sent yet."""
 
     def __init__(
-        self, topic: str, config: RocketmqSinkConfig, encoder: MessageEncoder, spill: Spill
+        self, topic: str, config: RocketmqSinkConfig, encoder: _Encoder, spill: Spill
     ) -> None:
         super().__init__(spill)
         self.topic, self._config, self._encoder = topic, config, encoder
+        self._are_dead_letters = isinstance(encoder, DeadLetterEncoder)
+        self._piece = PIECE_ROWS if self._are_dead_letters else sys.maxsize
 
     def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, Any]]:
         """Keep the messages of rows, but for those that have none."""
+        rejected: list[tuple[int, Any]] = []
+        for start in range(0, rows.num_rows, self._piece):
+            of_piece = self._put(rows.slice(start, self._piece))
+            rejected += [(start + index, error) for index, error in of_piece]
+        return rejected
+
+    def _put(self, rows: pa.RecordBatch) -> list[tuple[int, Any]]:
         refused: dict[int, ConnectorError] = {}
         rows = _keyed(rows, self._config, refused)
         messages, bad = self._encoder.encode(rows)
         for one in bad:
             refused.setdefault(one.index, one.error)
-        bodies = _bodies(rows, messages.column("value"), refused)
+        if self._are_dead_letters:
+            bodies = [value or b"" for value in messages.column("value").to_pylist()]
+        else:
+            bodies = _bodies(rows, messages.column("value"), refused)
         keys = messages.column("key").to_pylist()
         properties = self._properties(rows, keys, messages, refused)
         limit = self._config.max_message_size - _OVERHEAD_BYTES
@@ -172,6 +216,8 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
             tags = rows.column(self._config.tags_column).cast(pa.string()).to_pylist()
         times = messages.column("timestamp_ms").to_pylist()
         headers = header_rows(messages.column("headers"))
+        if self._are_dead_letters:
+            headers = list(map(_fit_reasons, headers))
         found: list[bytes] = []
         for index, parts in enumerate(zip(keys, tags, times, headers, strict=True)):
             try:
@@ -207,6 +253,7 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         self._task_id = task_id
         self._key_columns: dict[str, tuple[str, ...]] = {}
         self._sides: dict[int, tuple[Converter, Converter]] = {}
+        self._originals: Originals | None = None
         self._spill = Spill(_MEMORY_BYTES, "rocketmq.memory", "rocketmq.spill_failed")
         self._cluster = Cluster(self.config)
         batch_bytes = min(_BATCH_BYTES, self.config.max_message_size)
@@ -244,11 +291,15 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         topic, encoder = self.config.topic_of(dataset), self._encoder(slot, dataset, schema)
         return MessageStaging(topic, self.config, encoder, self._spill)
 
-    def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> MessageEncoder:
+    def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> _Encoder:
         """Return what makes messages of rows. A slot keeps its converters, which remember
         schemas.
         """
         config = self.config
+        if config.dead_letters:
+            if self._originals is None:
+                self._originals = Originals(Cluster(config), CONSUMER_GROUP)
+            return DeadLetterEncoder("rocketmq", dataset, schema, self._originals.read)
         if slot not in self._sides:
             self._sides[slot] = config.open_key_converter(), config.open_value_converter()
         schema = _keyed(pa.RecordBatch.from_pylist([], schema), config, {}).schema
@@ -293,8 +344,27 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         """Leave the brokers."""
         if (cluster := getattr(self, "_cluster", None)) is not None:
             cluster.close()
+        if (originals := getattr(self, "_originals", None)) is not None:
+            originals.close()
         for side in [one for pair in getattr(self, "_sides", {}).values() for one in pair]:
             side.close()
+
+
+def _fit_reasons(
+    headers: Sequence[tuple[str, bytes | None]] | None,
+) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a dead letter that can be properties. Why it failed is cut to its
+    beginning; what it says of an earlier failure gives way.
+    """
+    found: dict[str, bytes | None] = {}
+    for name, value in headers or ():
+        found[name] = _fit_reason(value or b"") if name.startswith(_REASON) else value
+    return list(found.items())
+
+
+def _fit_reason(value: bytes) -> bytes:
+    text = value[:_MAX_REASON_BYTES].decode(errors="ignore")
+    return text.translate(_SEPARATORS).encode() or b"-"
 
 
 def row_id(task_id: str, txn_id: int, number: int, hashed: int | None, body: bytes) -> bytes:

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock_connector import (
+    BadRow,
     Batch,
     ConfigError,
-    ConnectorError,
     DataError,
     OffsetLostError,
     Partition,
@@ -23,9 +23,9 @@ from penstock_connector import (
     Source,
     key,
 )
-from penstock_connector.messages import MESSAGE_SCHEMA, MessageDecoder
+from penstock_connector.messages import MESSAGE_SCHEMA, POSITION_SCHEMA, MessageDecoder
 from penstock_rocketmq.cluster import Cluster, Queue, Route
-from penstock_rocketmq.config import MessageConfig
+from penstock_rocketmq.config import CONSUMER_GROUP, MessageConfig
 from penstock_rocketmq.fetcher import Fetcher
 from penstock_rocketmq.frames import ProtocolError
 from penstock_rocketmq.properties import decode_properties
@@ -75,9 +75,15 @@ class RocketmqSourceConfig(MessageConfig):
         group="Reading",
     )
     consumer_group: str = key(
-        "TOOLS_CONSUMER",
+        CONSUMER_GROUP,
         doc="Group by whose name brokers are asked. Nothing is stored for it; the default one "
         "exists everywhere.",
+        group="Reading",
+    )
+    positions: bool = key(
+        False,
+        doc="Whether rows have `__partition` and `__offset`: queue and offset of their messages. "
+        "Transforms see them, sinks do not.",
         group="Reading",
     )
     batch_rows: int = key(50_000, doc="Most messages of a batch.", group="Reading")
@@ -299,19 +305,22 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
             good = good & np.fromiter((tag in self._wanted for tag in found.tags), bool, len(good))
         pairs = zip(found.born_ms, stored.born_ms.tolist(), strict=True)
         born = [given if given is not None else ms for given, ms in pairs]
-        messages = pa.RecordBatch.from_arrays(
-            [
-                pa.array(found.keys, pa.binary()),
-                pa.array([body or None for body in stored.bodies], pa.binary()),
-                pa.array(born, pa.int64()),
-                found.headers,
-            ],
-            schema=MESSAGE_SCHEMA,
-        )
+        columns = [
+            pa.array(found.keys, pa.binary()),
+            pa.array([body or None for body in stored.bodies], pa.binary()),
+            pa.array(born, pa.int64()),
+            found.headers,
+        ]
+        if self.config.positions:
+            numbers = np.full(len(stored.offsets), queue.number, np.int32)
+            columns += [pa.array(numbers), pa.array(stored.offsets)]
+        schema = POSITION_SCHEMA if self.config.positions else MESSAGE_SCHEMA
+        messages = pa.RecordBatch.from_arrays(columns, schema=schema)
         damaged = np.zeros(len(good), bool)
         damaged[list(stored.raw)] = True
-        bad: list[tuple[bytes, ConnectorError]] = [
-            (stored.raw[at], _damaged(topic, int(stored.offsets[at])))
+        offsets = stored.offsets.tolist()
+        bad = [
+            BadRow(stored.raw[at], _damaged(topic, offsets[at]), {"offset": offsets[at]})
             for at in sorted(stored.raw)
             if good[at]
         ]
@@ -323,7 +332,8 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         decoded, refused = decoder.decode(messages.take(pa.array(kept)))
         for one in refused:
             at = int(kept[one.index])
-            bad.append((stored.bodies[at] or found.keys[at] or b"", one.error))
+            raw = stored.bodies[at] or found.keys[at] or b""
+            bad.append(BadRow(raw, one.error, {"offset": offsets[at]}))
         partition = _key(topic, queue)
         batches = [
             Batch(one.rows, partition, dataset=topic, key_columns=one.key_columns)

@@ -151,7 +151,8 @@ def check_replay(replay: Replay | None, dead_letter_topic: str, sink: bool) -> l
         ConfigError(
             "letters.no_topic",
             "a replay reads dead letters of a topic, and the connector has no topic for them",
-            fix=f"Set `{DLQ_TOPIC}`, without a sink for dead letters.",
+            fix=f"Set `{DLQ_TOPIC}`, without a sink for dead letters. Those of brokers are read "
+            "there: by a connector whose `topics` names theirs.",
             config_path=DLQ_TOPIC,
         ).diagnostic
     ]

@@ -53,6 +53,7 @@ DLQ_SINK_PREFIX: Final = f"{DLQ_PREFIX}sink."
 """Prefix of the keys of a sink that takes dead letters."""
 
 DLQ_TOPIC: Final = f"{DLQ_PREFIX}topic.name"
+DLQ_REPLICATION_FACTOR: Final = f"{DLQ_PREFIX}topic.replication.factor"
 DLQ_HEADERS: Final = f"{DLQ_PREFIX}context.headers.enable"
 
 COMMIT_MODES: Final[Mapping[str, CommitMode]] = {
@@ -180,10 +181,10 @@ KEYS: Final = (
     ConfigKey("errors.retry.delay.max.ms", "int", 60_000, doc="Longest delay between two tries."),
     ConfigKey(DLQ_TOPIC, default="", doc="Topic of dead letters."),
     ConfigKey(
-        f"{DLQ_PREFIX}topic.replication.factor",
+        DLQ_REPLICATION_FACTOR,
         "int",
-        3,
-        doc="Replicas of a topic on a broker.",
+        -1,
+        doc="Replicas of that topic at a broker; -1: as the brokers say.",
         no_effect="topics are tables, replicated by their storage",
     ),
     ConfigKey(

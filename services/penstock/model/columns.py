@@ -7,12 +7,12 @@
 | `__key` | any | the key |
 | `__before` | struct | the row before an update |
 | `__headers` | map<string, binary> | headers |
-| `__offset` | binary | the source's offset |
+| `__offset` | binary, or int64 of a message | the source's offset |
 | `__raw_key`, `__raw_value` | binary | bytes for a converter to decode |
 | `__partition` | int32 | partition of the topic that the row is read from |
 
-`__partition` exists only inside of a transform chain that uses it. There, `__offset` is the row's
-offset in the topic, an int64. Both are dropped behind the chain.
+Rows of a topic have `__partition`, and the int64 `__offset`, where a transform or the dead letters
+need them. Both are dropped behind the chain.
 """
 
 from __future__ import annotations

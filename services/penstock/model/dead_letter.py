@@ -36,6 +36,9 @@ KAFKA_STAGES: Final[Mapping[Stage, str]] = {
 }
 """Kafka Connect's names of the stages (KIP-298)."""
 
+_CONVERTER_STAGES: Final = frozenset({"KEY_CONVERTER", "VALUE_CONVERTER", "HEADER_CONVERTER"})
+"""Stages of reading that the reason begins with, where a message could not be converted."""
+
 DEAD_LETTER_SCHEMA: Final = pa.schema(
     [
         ("connector", pa.string()),
@@ -74,6 +77,12 @@ class RowFailure:
 
     stage: Stage
     reason: Diagnostic
+
+
+def kafka_stage(failure: RowFailure) -> str:
+    """Return Kafka Connect's name of the stage in which a row failed."""
+    named = failure.reason.message.partition(":")[0]
+    return named if named in _CONVERTER_STAGES else KAFKA_STAGES[failure.stage]
 
 
 _KEY: Final = b"penstock.key"

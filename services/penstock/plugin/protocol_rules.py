@@ -293,7 +293,8 @@ _RESERVED_TYPES: Final = {
     columns.OP: (pa.int8(),),
     columns.TS_US: (pa.int64(),),
     columns.HEADERS: (pa.map_(pa.string(), pa.binary()),),
-    columns.OFFSET: (pa.binary(), pa.large_binary()),
+    columns.OFFSET: (pa.binary(), pa.large_binary(), pa.int64()),
+    columns.PARTITION: (pa.int32(),),
     columns.RAW_KEY: (pa.binary(), pa.large_binary()),
     columns.RAW_VALUE: (pa.binary(), pa.large_binary()),
 }

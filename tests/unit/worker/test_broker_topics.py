@@ -71,6 +71,54 @@ def test_a_connector_says_otherwise_than_its_node(default, backend, used):
     assert made(SOURCE, default=default, topics__backend=backend).on_broker is used
 
 
+DEAD = {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": "dead"}
+
+
+def test_dead_letters_have_a_topic_of_the_brokers():
+    factor = {"errors__deadletterqueue__topic__replication__factor": "2"}
+    override = {"producer__override__linger__ms": "7"}
+    found = made(SINK, topics="a", **DEAD, **factor, **override)
+    assert found.findings == (), "each of these keys is in force"
+    target = found.target("errors.deadletterqueue.sink")
+    assert (target.connector, target.version) == ("kafka-sink", "latest")
+    assert dict(target.config) == {
+        "bootstrap.servers": "b:9092", "sasl.username": "u", "topic": "dead",
+        "dead.letters": "true", "offsets.storage.topic": "offsets", "producer.linger.ms": "7",
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "2",
+    }  # fmt: skip
+    assert dict(target.secrets) == {"sasl.password": "of-the-node"}
+    assert found.target("source").config["positions"] == "true"
+    assert found.is_of_node("errors.deadletterqueue.sink")
+
+
+def test_a_sink_for_dead_letters_of_its_own_is_no_end_of_the_node():
+    named = {"errors__deadletterqueue__sink__connector__class": "file-sink"}
+    found = made(SINK, topics="a", **DEAD, **named)
+    assert found.target("errors.deadletterqueue.sink").connector == "file-sink"
+    assert not found.is_of_node("errors.deadletterqueue.sink")
+
+
+def test_dead_letters_without_a_topic_stay_here():
+    found = made(SINK, topics="a", errors__tolerance="all")
+    assert (found.has_broker_dead_letters, found.dead_letter_dataset) == (False, "c.letters")
+
+
+@pytest.mark.parametrize("topics", [{"topics": "dead"}, {"topics__regex": "d.*"}])
+def test_dead_letters_do_not_come_back(topics):
+    found = [one.code for one in made(SINK, **topics, **DEAD).findings]
+    assert found == ["errors.loop"]
+
+
+def test_transforms_that_insert_positions_have_them():
+    inserted = {
+        "transforms": "a", "transforms__a__type": "InsertField$Value",
+        "transforms__a__offset__field": "o",
+    }  # fmt: skip
+    assert made(SINK, topics="a", **inserted).target("source").config["positions"] == "true"
+    assert "positions" not in made(SINK, topics="a").target("source").config
+
+
 def test_a_pipeline_has_no_topics():
     found = made(ConnectorKind.PIPELINE, connector__class="", source__x="1", sink__y="2")
     assert not found.on_broker
@@ -227,6 +275,13 @@ def test_a_source_is_a_pipeline_into_rocketmq():
     }  # fmt: skip
     own = made(SOURCE, ROCKETMQ, topic__partitions="2")
     assert own.target("sink").config["topic.queues"] == "2"
+
+
+def test_dead_letters_have_a_topic_of_rocketmq():
+    target = made(SINK, ROCKETMQ, topics="a", **DEAD).target("errors.deadletterqueue.sink")
+    assert (target.connector, target.config["topic"]) == ("rocketmq-sink", "dead")
+    assert target.config["topic.queues"] == "8"
+    assert "tags.column" not in target.config, "messages have the tags that they had"
 
 
 def test_a_sink_is_a_pipeline_out_of_rocketmq():

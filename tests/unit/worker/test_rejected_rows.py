@@ -237,7 +237,7 @@ def test_kafka_connects_headers_are_added_on_request():
         "__connect.errors.partition": b"3",
         "__connect.errors.offset": b"1004",
         "__connect.errors.connector.name": b"shop",
-        "__connect.errors.task.id": b"g-0",
+        "__connect.errors.task.id": b"0",
         "__connect.errors.stage": b"TASK_PUT",
         "__connect.errors.class.name": b"write",
         "__connect.errors.exception.class.name": b"sink.too_long",

@@ -29,6 +29,7 @@ from penstock.spark.connector_io import source_reader
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files.file_writer import write_files
 from penstock.worker.admin.dead_letter_reader import DeadLetterReader
+from penstock.worker.config.broker_topics import BrokerTopics
 from penstock.worker.dead_letters import replay
 from penstock.worker.dead_letters.replay import ReplayReader
 
@@ -96,6 +97,18 @@ async def told(topics, offsets=None, **query):
     reader = DeadLetterReader(topics, offsets or Offsets())
     parts = [part async for part in reader.read(DeadLetterQuery(TOPIC, "orders", **query))]
     return parts[0].counts, [one for part in parts for one in part.letters]
+
+
+def test_dead_letters_at_a_broker_are_not_said_to_be_none(tmp_path):
+    async def test(topics):
+        brokers = BrokerTopics("kafka", {"bootstrap.servers": "b:9092"})
+        reader = DeadLetterReader(topics, Offsets(), brokers=brokers)
+        assert [part async for part in reader.read(DeadLetterQuery(TOPIC, "orders"))]
+        with pytest.raises(ConfigError) as caught:
+            [part async for part in reader.read(DeadLetterQuery("elsewhere", "orders"))]
+        assert caught.value.code == "letters.at_broker"
+
+    over(tmp_path, test)
 
 
 def test_dead_letters_are_counted_and_the_newest_are_listed(tmp_path):

@@ -16,10 +16,10 @@ import pyarrow as pa
 from penstock.model.columns import HEADERS, OFFSET
 from penstock.model.dead_letter import (
     DEAD_LETTER_SCHEMA,
-    KAFKA_STAGES,
     RowFailure,
     RowOrigin,
     Stage,
+    kafka_stage,
     with_key_columns,
 )
 from penstock.model.ticket import SlotTicket, Ticket
@@ -177,8 +177,8 @@ class _Builder:
             "partition": partition,
             "offset": offset,
             "connector.name": spec["connector"],
-            "task.id": spec["task"],
-            "stage": KAFKA_STAGES[why.stage],
+            "task.id": spec["task"].rpartition("-")[2],
+            "stage": kafka_stage(why),
             "class.name": why.reason.config_path or why.stage.value,
             "exception.class.name": why.reason.code,
             "exception.message": why.reason.message,

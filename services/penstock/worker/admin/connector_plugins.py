@@ -30,7 +30,7 @@ from penstock.telemetry.redaction import redact_errors
 from penstock.transform.configuration import find_chain_warnings
 from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
 from penstock.worker.config.broker_topics import topic_role
-from penstock.worker.config.kafka_end import to_connector_key
+from penstock.worker.config.kafka_end import DEAD_LETTER_KEYS, to_connector_key
 from penstock.worker.config.plugin_transforms import (
     build_connector_chain,
     plugin_kinds,
@@ -217,8 +217,8 @@ class Validator:
         secret_keys: list[str] = []
         with redact_errors(resolved.secret_texts) as redact:
             findings = await collect_findings(self._context, resolved)
-            if resolved.on_broker:
-                findings += await self._validate_topic_end(resolved)
+            for role in _node_roles(resolved):
+                findings += await self._validate_node_plugin(role, resolved)
             for role in _plugin_roles(resolved):
                 try:
                     found, of_keys, of_secrets = await self._validate_plugin(role, resolved)
@@ -232,35 +232,31 @@ class Validator:
         return ValidatedConnector(redacted, resolved.kind, tuple(values), tuple(secret_keys))
 
     async def check(self, connector: Connector) -> AsyncGenerator[tuple[str, CheckStep], None]:
-        """Iterate over the steps of a connection check, each with the role of its plugin: `source`
-        or `sink`.
+        """Iterate over the steps of a connection check, each with the role of its plugin: `source`,
+        `sink`, or that of dead letters.
 
         Raises:
             PenstockError: the class is missing or not installed, or the plugin fails.
         """
         resolved = await self._context.resolve(connector)
         with redact_errors(resolved.secret_texts):
-            roles = _plugin_roles(resolved)
-            if resolved.on_broker:
-                roles.append(topic_role(resolved.kind))
-            for role in roles:
+            for role in (*_plugin_roles(resolved), *_node_roles(resolved)):
                 process, target = await acquire_plugin(self._context.host, resolved, role)
                 async with aclosing(process.check(target)) as steps:
                     async for step in steps:
                         yield role, step
 
-    async def _validate_topic_end(self, resolved: ResolvedConfig) -> list[Diagnostic]:
-        """Return the findings of the plugin that is the topic's end, about keys of the connector
-        and of the node.
+    async def _validate_node_plugin(self, role: str, resolved: ResolvedConfig) -> list[Diagnostic]:
+        """Return the findings of a plugin that is an end at the node's brokers, about keys of the
+        connector and of the node.
         """
-        process, target = await acquire_plugin(
-            self._context.host, resolved, topic_role(resolved.kind)
-        )
+        process, target = await acquire_plugin(self._context.host, resolved, role)
         validation = await process.validate(target)
         found = [d for value in validation.values for d in value.diagnostics]
         findings = [*found, *validation.diagnostics]
+        names = DEAD_LETTER_KEYS if role == DLQ_SINK else {}
         return [
-            replace(one, config_path=to_connector_key(one.config_path, resolved.values))
+            replace(one, config_path=to_connector_key(one.config_path, resolved.values, names))
             for one in findings
         ]
 
@@ -308,9 +304,15 @@ def _plugin_roles(resolved: ResolvedConfig) -> list[str]:
         roles.append("source")
     if resolved.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}:
         roles.append("sink")
-    if resolved.sections.dead_letter_sink:
+    if resolved.sections.dead_letter_sink and not resolved.has_broker_dead_letters:
         roles.append(DLQ_SINK)
     return roles
+
+
+def _node_roles(resolved: ResolvedConfig) -> list[str]:
+    """Return the roles of plugins that are ends at the node's brokers."""
+    roles = [topic_role(resolved.kind)] if resolved.on_broker else []
+    return [*roles, DLQ_SINK] if resolved.has_broker_dead_letters else roles
 
 
 _SINK_KEYS: Final = frozenset({"topics", "topics.regex", "auto.offset.reset"})

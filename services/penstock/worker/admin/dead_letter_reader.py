@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from penstock.client.offset import OffsetClient
+from penstock.connector_config.keys import DLQ_TOPIC, EMBEDDED
 from penstock.model.columns import HEADERS
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA, Stage, split_key_columns
 from penstock.model.dead_letter_queue import (
@@ -27,6 +28,7 @@ from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
 from penstock.spark.connector_io.source_reader import parse_dead_letter_rows
 from penstock.topic.embedded.row_ranges import OffsetRange, TopicRows
 from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.worker.config.broker_topics import NO_BROKERS, BrokerTopics
 from penstock.worker.config.reach import NO_RULES, ReachRules
 from penstock_values.identity import partition_key
 
@@ -97,19 +99,27 @@ class DeadLetterReader:
     """Reads dead letters of this worker's topics. `offsets` know which were replayed."""
 
     def __init__(
-        self, topics: EmbeddedTopics, offsets: OffsetClient, reach: ReachRules = NO_RULES
+        self,
+        topics: EmbeddedTopics,
+        offsets: OffsetClient,
+        reach: ReachRules = NO_RULES,
+        brokers: BrokerTopics = NO_BROKERS,
     ) -> None:
         self._topics, self._offsets, self._reach = topics, offsets, reach
+        self._brokers = brokers
 
     async def read(self, query: DeadLetterQuery) -> AsyncGenerator[DeadLetterResult, None]:
         """Iterate over the pages of a result: first the counts, then dead letters.
 
         Raises:
-            ConfigError: `letters.not_found`, `letters.bad_edit`, `topic.no_row`, `reach.…`.
+            ConfigError: `letters.not_found`, `letters.at_broker`, `letters.bad_edit`,
+                `topic.no_row`, `reach.…`.
         """
         self._reach.for_connector(query.connector).require_topic(query.topic)
         rows, done = self._topics.rows(query.topic), await self._replayed(query)
         windows = await rows.run(rows.offset_ranges)
+        if not windows and self._brokers.default != EMBEDDED:
+            raise _at_broker(query, self._brokers.default)
         if query.ids:
             wanted, first = _existing(query.ids, windows), DeadLetterResult()
         else:
@@ -232,6 +242,17 @@ def _pages(letters: Sequence[DeadLetter]) -> Iterator[tuple[DeadLetter, ...]]:
             part, size = [], 0
     if part:
         yield tuple(part)
+
+
+def _at_broker(query: DeadLetterQuery, backend: str) -> ConfigError:
+    return ConfigError(
+        "letters.at_broker",
+        f"the topic {query.topic!r} has no dead letters here; those of connectors with topics of "
+        f"{backend} are messages there",
+        fix="Read them with the tools of the broker, or by a connector whose `topics` names "
+        f"{query.topic}.",
+        config_path=DLQ_TOPIC,
+    )
 
 
 def _not_found(letter: DeadLetterId) -> ConfigError:

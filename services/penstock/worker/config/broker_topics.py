@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock.connector_config.keys import EMBEDDED, TOPICS_BACKEND
+from penstock.connector_config.keys import (
+    DLQ_REPLICATION_FACTOR,
+    DLQ_TOPIC,
+    EMBEDDED,
+    TOPICS_BACKEND,
+)
 from penstock.connector_config.sections import ConfigSections
 from penstock.connector_config.settings import ConnectorSettings
 from penstock.model.config_def import ConfigKey, no_effect_warning
@@ -32,6 +37,8 @@ class _System:
     Attributes:
         clients: Prefixes of the clients of Kafka that a topic's end has.
         used: Prefixes of Kafka Connect's keys of a connector that have an effect.
+        dead_letter_end: The sink that dead letters go to.
+        dead_letter_clients: Prefixes of its clients of Kafka.
         repeats: Whether rows may come twice in it after a crash.
     """
 
@@ -41,6 +48,8 @@ class _System:
     sink_end: _End
     clients: Mapping[ConnectorKind, tuple[str, ...]]
     used: Mapping[ConnectorKind, tuple[str, ...]]
+    dead_letter_end: _End
+    dead_letter_clients: tuple[str, ...] = ()
     repeats: bool = False
 
 
@@ -57,6 +66,8 @@ _SYSTEMS: Final[Mapping[str, _System]] = {
         kafka_end.sink_end,
         kafka_end.CLIENTS,
         kafka_end.USED,
+        kafka_end.dead_letter_end,
+        kafka_end.DEAD_LETTER_CLIENTS,
     ),
     "rocketmq": _System(
         rocketmq_end.SERVERS,
@@ -65,6 +76,7 @@ _SYSTEMS: Final[Mapping[str, _System]] = {
         rocketmq_end.sink_end,
         _NO_KEYS,
         _NO_KEYS,
+        rocketmq_end.dead_letter_end,
         repeats=True,
     ),
 }
@@ -186,6 +198,7 @@ def with_topic_end(
     keys that it does not have.
     """
     system = _SYSTEMS[backend]
+    sections = _with_dead_letter_end(brokers, system, sections, settings, config)
     keys = _converter_keys(brokers.keys, config) | _ANY_VERSION
     if kind is ConnectorKind.SOURCE:
         keys |= system.source_end(brokers.keys, config, settings)
@@ -196,6 +209,8 @@ def with_topic_end(
             keys["topics"] = ",".join(settings.topics.names)
         if settings.topics.pattern:
             keys["topics.regex"] = settings.topics.pattern.text
+        if sections.dead_letter_sink or _needs_positions(sections):
+            keys["positions"] = "true"
         ours = replace(sections, source=keys)
     used = (*_CONVERTERS, *system.used[kind])
     unused = tuple(key for key in sections.unused_keys if not key.startswith(used))
@@ -205,9 +220,36 @@ def with_topic_end(
     return replace(ours, unused_keys=unused), findings
 
 
-def client_prefixes(backend: str, kind: ConnectorKind) -> tuple[str, ...]:
-    """Return the prefixes of the clients of Kafka that a connector has."""
-    return () if backend == EMBEDDED else _SYSTEMS[backend].clients[kind]
+def client_prefixes(
+    backend: str, kind: ConnectorKind, *, has_dead_letters: bool
+) -> tuple[str, ...]:
+    """Return the prefixes of the clients of Kafka that a connector has. `has_dead_letters`: it
+    sends dead letters to a topic of the brokers.
+    """
+    if backend == EMBEDDED:
+        return ()
+    system = _SYSTEMS[backend]
+    return system.clients[kind] + (system.dead_letter_clients if has_dead_letters else ())
+
+
+def _with_dead_letter_end(
+    brokers: BrokerTopics,
+    system: _System,
+    sections: ConfigSections,
+    settings: ConnectorSettings,
+    config: Mapping[str, str],
+) -> ConfigSections:
+    """Return the sections with the sink of dead letters, where they have a topic of the brokers."""
+    if not sections.framework.get(DLQ_TOPIC) or sections.dead_letter_sink:
+        return sections
+    keys = system.dead_letter_end(brokers.keys, config, settings) | _ANY_VERSION
+    known = {k: v for k, v in sections.framework.items() if k != DLQ_REPLICATION_FACTOR}
+    return replace(sections, dead_letter_sink=keys, framework=known)
+
+
+def _needs_positions(sections: ConfigSections) -> bool:
+    """Return whether a transform inserts the partition or offset of a message."""
+    return any(key.endswith((".partition.field", ".offset.field")) for key in sections.chain)
 
 
 def _converter_keys(node: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from penstock.connector_config.keys import DLQ_REPLICATION_FACTOR, DLQ_TOPIC
 from penstock.connector_config.settings import ConnectorSettings
 from penstock.model.connector import ConnectorKind
 
@@ -36,12 +37,22 @@ CLIENTS: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
 }
 """Prefixes of the clients that the topic's end of a connector has."""
 
+DEAD_LETTER_CLIENTS: Final = ("producer.", "admin.")
+"""Those of the sink that dead letters go to."""
+
+
+DEAD_LETTER_KEYS: Final = {
+    "topic": DLQ_TOPIC,
+    f"{_CREATION}default.replication.factor": DLQ_REPLICATION_FACTOR,
+}
+"""Keys of that sink that a connector has under another name."""
+
 
 def source_end(
     node: Mapping[str, str], config: Mapping[str, str], settings: ConnectorSettings
 ) -> dict[str, str]:
     """Return the keys of the sink that a source's rows go to."""
-    keys = _connection(node) | _clients(node, config, ConnectorKind.SOURCE)
+    keys = _connection(node) | _clients(node, config, CLIENTS[ConnectorKind.SOURCE])
     keys |= {key: value for key, value in config.items() if key.startswith(_CREATION)}
     if enable := node.get(f"{_CREATION}enable"):
         keys[f"{_CREATION}enable"] = enable
@@ -54,11 +65,29 @@ def source_end(
     return keys | {"connector.class": "kafka-sink", "topic": "${dataset}"}
 
 
+def dead_letter_end(
+    node: Mapping[str, str], config: Mapping[str, str], settings: ConnectorSettings
+) -> dict[str, str]:
+    """Return the keys of the sink that dead letters go to."""
+    keys = _connection(node) | _clients(node, config, DEAD_LETTER_CLIENTS)
+    if topic := node.get(_OFFSETS):
+        keys["offsets.storage.topic"] = topic
+    if factor := node.get(_FACTOR):
+        keys["offsets.storage.replication.factor"] = factor
+    return keys | {
+        "connector.class": "kafka-sink",
+        "topic": settings.dead_letter_topic,
+        "dead.letters": "true",
+        f"{_CREATION}default.partitions": "1",
+        f"{_CREATION}default.replication.factor": config.get(DLQ_REPLICATION_FACTOR, "-1"),
+    }
+
+
 def sink_end(
     node: Mapping[str, str], config: Mapping[str, str], settings: ConnectorSettings
 ) -> dict[str, str]:
     """Return the keys of the source that a sink's rows come from."""
-    keys = _connection(node) | _clients(node, config, ConnectorKind.SINK)
+    keys = _connection(node) | _clients(node, config, CLIENTS[ConnectorKind.SINK])
     reset = keys.pop(f"consumer.{_RESET}", "")
     if not reset or _RESET in config:
         reset = "none" if settings.offset_reset == "fail" else settings.offset_reset
@@ -77,19 +106,21 @@ def _connection(node: Mapping[str, str]) -> dict[str, str]:
 
 
 def _clients(
-    node: Mapping[str, str], config: Mapping[str, str], kind: ConnectorKind
+    node: Mapping[str, str], config: Mapping[str, str], clients: tuple[str, ...]
 ) -> dict[str, str]:
     """Return the settings of the clients: those of the node, and over them the connector's."""
-    found = {key: value for key, value in node.items() if key.startswith(CLIENTS[kind])}
-    for client in CLIENTS[kind]:
+    found = {key: value for key, value in node.items() if key.startswith(clients)}
+    for client in clients:
         start = f"{client}override."
         own = (key for key in config if key.startswith(start))
         found |= {f"{client}{key.removeprefix(start)}": config[key] for key in own}
     return found
 
 
-def to_connector_key(key: str, config: Mapping[str, str]) -> str:
-    """Return the name that a key of the topic's end has in a connector, where that sets it."""
+def to_connector_key(key: str, config: Mapping[str, str], names: Mapping[str, str]) -> str:
+    """Return the name that a key of an end at the brokers has in a connector, where that sets it.
+    `names` are those that are others there.
+    """
     client, _, setting = key.partition(".")
     override = f"{client}.override.{setting}"
-    return override if override in config else key
+    return override if override in config else names.get(key, key)

@@ -151,6 +151,18 @@ class ResolvedConfig:
             return self.settings.dead_letter_topic or default_dead_letter_topic(self.connector.name)
         return self.settings.dead_letter_topic
 
+    @property
+    def has_broker_dead_letters(self) -> bool:
+        """Whether its dead letters go to a topic of the brokers."""
+        own = any(key.startswith(DLQ_SINK_PREFIX) for key in self.connector.config)
+        return self.on_broker and bool(self.sections.dead_letter_sink) and not own
+
+    def is_of_node(self, role: str) -> bool:
+        """Whether the plugin of a role is configured by the node: it is an end at its brokers."""
+        if role == DLQ_SINK:
+            return self.has_broker_dead_letters
+        return self.on_broker and role == topic_role(self.kind)
+
     def full_key(self, key: str, role: str) -> str:
         """Return the name of a plugin's key in the whole configuration."""
         return f"{prefix}.{key}" if (prefix := self._prefix(role)) else key
@@ -203,7 +215,7 @@ async def acquire_plugin(
         if entry.kind is not PLUGIN_KINDS[role]:
             raise _wrong_kind(entry, PLUGIN_KINDS[role])
         process = await host.acquire(target.connector, target.version, owner)
-        if resolved.on_broker and role == topic_role(resolved.kind):
+        if resolved.is_of_node(role):
             return process, target  # the brokers are those of the node
         return process, resolved.reach.with_reach_keys(process.spec, target)
     except ConfigError as error:
@@ -295,6 +307,7 @@ def _resolve_sections(
         for value in (lookup.config[key], *lookup.secret_values[key]):
             register_secret(value)  # invariant 9
     settings, findings = read_settings({"name": connector.name, **sections.framework})
+    findings += check_rejected_row_keys(settings, sections, kind)
     backend = select_backend(brokers, settings.topics_backend, kind)
     if backend != EMBEDDED:
         allowed = {**overrides.without_refused(lookup.config), "name": connector.name}
@@ -305,7 +318,6 @@ def _resolve_sections(
     reported = {found.config_path for found in findings}
     ineffective = check_keys_without_effect(sections, settings, kind)
     findings += [found for found in ineffective if found.config_path not in reported]
-    findings += check_rejected_row_keys(settings, sections, kind)
     findings += check_replay(
         settings.replay, settings.dead_letter_topic, bool(sections.dead_letter_sink)
     )
@@ -333,7 +345,9 @@ def _with_override_findings(resolved: ResolvedConfig, policy: OverridePolicy) ->
     warning for each one whose client the connector does not have.
     """
     keys = resolved.sections.overrides
-    used = client_prefixes(resolved.backend, resolved.kind)
+    used = client_prefixes(
+        resolved.backend, resolved.kind, has_dead_letters=resolved.has_broker_dead_letters
+    )
     unused = [key for key in keys if policy.allows(key) and not key.startswith(used)]
     found = (*policy.check(keys), *map(unused_override, unused))
     return replace(resolved, findings=(*resolved.findings, *found))

@@ -23,6 +23,9 @@ _OF_OTHERS: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
 }
 """Prefixes of keys that belong to the topic's end of connectors of the other kind."""
 
+_AS_THEY_WERE: Final = frozenset({"keys.columns", "tags.column"})
+"""Keys of messages that are made of rows, and not of dead letters."""
+
 _BEGINNINGS: Final = {"earliest": "first", "latest": "last", "fail": "first"}
 _LOST: Final = {"earliest": "first", "latest": "last", "fail": "fail"}
 
@@ -47,6 +50,19 @@ def sink_end(
         keys.pop("consume.timestamp", None)
     keys.setdefault("consume.offset.lost", _LOST[settings.offset_reset])
     return keys | {"connector.class": "rocketmq-source"}
+
+
+def dead_letter_end(
+    node: Mapping[str, str], _: Mapping[str, str], settings: ConnectorSettings
+) -> dict[str, str]:
+    """Return the keys of the sink that dead letters go to."""
+    keys = _of_node(node, ConnectorKind.SOURCE)
+    kept = {key: value for key, value in keys.items() if key not in _AS_THEY_WERE}
+    return kept | {
+        "connector.class": "rocketmq-sink",
+        "topic": settings.dead_letter_topic,
+        "dead.letters": "true",
+    }
 
 
 def _of_node(node: Mapping[str, str], kind: ConnectorKind) -> dict[str, str]:

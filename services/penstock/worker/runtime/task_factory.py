@@ -9,7 +9,6 @@ from functools import partial
 from penstock.client import OffsetClient, SchedulerClient
 from penstock.connector_config.settings import read_restart_policy
 from penstock.model.connector import Connector, ConnectorKind
-from penstock.model.errors import ConfigError
 from penstock.plugin.host import PluginHost
 from penstock.plugin.streams.monitor_stream import PluginMonitor
 from penstock.spark.engine import Engine
@@ -92,8 +91,6 @@ class RunSpecFactory:
         resolved = await self.context.resolve_valid(assignment.connector)
         chain = build_connector_chain(self.context.host, resolved, self.context.functions)
         await self.engine.wait_until_ready()
-        if chain.needs_positions and resolved.on_broker:
-            raise _no_positions()
         plan, epoch, settings = assignment.plan, assignment.epoch, resolved.settings
         streams = await self.streams.create(
             resolved, plan, epoch, places=chain.needs_positions, owner=owner
@@ -144,16 +141,6 @@ class RunSpecFactory:
             process, target = await acquire_plugin(self.context.host, resolved, "source")
             watch = PluginMonitor(process, target, resolved.settings.tasks_max)
         return WatchSpec(watch, SecretWatch(self.context.secrets, resolved))
-
-
-def _no_positions() -> ConfigError:
-    return ConfigError(
-        "topics.no_positions",
-        "a transform asks for the partition or the offset of a row, which rows of brokers do not "
-        "have here",
-        fix="Remove it, or set `topics.backend=embedded`.",
-        config_path="transforms",
-    )
 
 
 def _version(host: PluginHost, resolved: ResolvedConfig) -> str:

@@ -57,7 +57,7 @@ class AdminOperations:
         preview_source = PreviewSource(context.host, self.planner, topics)
         engine_previews = EnginePreviews(context, engine, preview_source)
         self.previews: Previews = previews or engine_previews
-        self.dead_letters = DeadLetterReader(topics, offsets, context.bounds.reach)
+        self.dead_letters = DeadLetterReader(topics, offsets, context.bounds.reach, context.brokers)
 
 
 class Worker:

@@ -1,0 +1,144 @@
+"""Dead letters as the messages that they were, for sinks of brokers. Pure but for what reads
+messages again.
+
+A dead letter of a message names its partition and offset. The message at that place is sent as it
+was: key, value, time and headers; after them the headers of Kafka Connect that say why (KIP-298),
+where the connector asks for them. What is not there any more, and what never was a message, has the
+bytes that could not be read as its value, or the row as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from penstock_connector._errors import SchemaError
+from penstock_connector.messages import HEADERS, MESSAGE_SCHEMA, BadMessage
+
+PIECE_ROWS: Final = 100
+"""Dead letters that are encoded at once: each message may be as large as one can be."""
+
+_COLUMNS: Final = ("partition", "offset", "row", "raw")
+_REASON: Final = "__connect.errors."
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MessagePosition:
+    """The place of a message: topic, partition or queue, and offset. `broker` is that of the queue,
+    where queues are numbered by broker.
+    """
+
+    topic: str
+    broker: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalMessage:
+    """A message as its topic has it. `timestamp_ms` None: it has none."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None
+    headers: Headers
+
+
+ReadOriginals: TypeAlias = Callable[
+    [Sequence[MessagePosition]], Mapping[MessagePosition, OriginalMessage]
+]
+"""Reads messages again; those that are gone are left out."""
+
+
+class DeadLetterEncoder:
+    """Makes messages of dead letters."""
+
+    def __init__(self, system: str, dataset: str, schema: pa.Schema, read: ReadOriginals) -> None:
+        """`system` begins the codes of errors.
+
+        Raises:
+            SchemaError: `<system>.not_dead_letters`: the rows are something else.
+        """
+        missing = [name for name in _COLUMNS if name not in schema.names]
+        if missing:
+            raise SchemaError(
+                f"{system}.not_dead_letters",
+                f"rows of {dataset!r} have no column `{missing[0]}`, and `dead.letters` is set",
+                fix="Set `dead.letters` only in `errors.deadletterqueue.sink.dead.letters`.",
+                dataset=dataset,
+            )
+        self._read = read
+
+    def encode(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[BadMessage]]:
+        """Return a message of each dead letter, in order. None is refused."""
+        columns = [rows.column(name).to_pylist() for name in _COLUMNS]
+        reasons = (
+            rows.column(HEADERS).to_pylist()
+            if HEADERS in rows.schema.names
+            else [None] * rows.num_rows
+        )
+        positions = list(map(_parse_position, columns[0], columns[1]))
+        found = self._read(sorted({one for one in positions if one is not None}))
+        messages = [
+            _to_message(position, found.get(position) if position else None, row, raw, why)
+            for position, row, raw, why in zip(positions, *columns[2:], reasons, strict=True)
+        ]
+        return pa.RecordBatch.from_pylist(messages, MESSAGE_SCHEMA), []
+
+
+def _to_message(
+    position: MessagePosition | None,
+    original: OriginalMessage | None,
+    row: str | None,
+    raw: bytes | None,
+    reasons: Headers | None,
+) -> dict[str, Any]:
+    why = [_with_position(name, value, position) for name, value in reasons or ()]
+    if original is None:
+        value = raw if raw is not None else row.encode() if row is not None else None
+        return {"value": value, "headers": why or None}
+    return {
+        "key": original.key,
+        "value": original.value,
+        "timestamp_ms": original.timestamp_ms,
+        "headers": [*original.headers, *why] or None,
+    }
+
+
+def _with_position(
+    name: str, value: bytes | None, position: MessagePosition | None
+) -> tuple[str, bytes | None]:
+    """Return a header; partition and offset are the numbers that Kafka Connect writes."""
+    if position is not None and name == f"{_REASON}partition":
+        return name, str(position.partition).encode()
+    if position is not None and name == f"{_REASON}offset":
+        return name, str(position.offset).encode()
+    return name, value
+
+
+def _parse_position(partition: str | None, offset: str | None) -> MessagePosition | None:
+    """Return the place in `partition`, the id of a partition of a topic, and `offset`: the number
+    of a row, or `{"offset": n}` of a message that could not be read. None: the row was no message.
+    """
+    key, place = _parse(partition), _parse(offset)
+    if isinstance(place, Mapping):
+        place = place.get("offset")
+    if not isinstance(key, Mapping) or type(place) is not int:
+        return None
+    topic, number = key.get("topic"), key.get("partition", key.get("queue"))
+    if not isinstance(topic, str) or type(number) is not int:
+        return None
+    return MessagePosition(topic, str(key.get("broker", "")), number, place)
+
+
+def _parse(text: str | None) -> Any:
+    try:
+        return json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
