@@ -13,7 +13,7 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -194,13 +194,27 @@ class KafkaServer:
         admin, place = self.admin(), TopicPartition(topic, 0, offset)
         admin.delete_records([place])[place].result(30)
 
-    def group_offset(self, group: str, topic: str) -> int | None:
-        """Return a consumer group's offset of partition 0; None without one."""
-        asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])]
+    def group_offset(self, group: str, topic: str, number: int = 0) -> int | None:
+        """Return a consumer group's offset of a partition; None without one."""
+        asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number)])]
         admin = self.admin()
         found = admin.list_consumer_group_offsets(asked)[group].result(30)
         offset = found.topic_partitions[0].offset
         return offset if offset >= 0 else None
+
+    def set_group_offset(self, group: str, topic: str, number: int, offset: int) -> None:
+        """Set a consumer group's offset of a partition. A new topic is not known everywhere at
+        once.
+        """
+        admin, place = self.admin(), TopicPartition(topic, number, offset)
+
+        def is_set() -> bool:
+            asked = [ConsumerGroupTopicPartitions(group, [place])]
+            with suppress(KafkaException):  # the coordinator is just beginning
+                admin.alter_consumer_group_offsets(asked)[group].result(30)
+            return self.group_offset(group, topic, number) == offset
+
+        wait_until(is_set, 30, f"the offset of group {group}")
 
     @contextmanager
     def member(self, group: str, topic: str) -> Iterator[None]:

@@ -68,9 +68,12 @@ _MOVING: Final = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
     }
 )
-"""Of a topic that was just created, or whose leader changes."""
+"""Of a topic that was just created, or whose leader changes; of a group's coordinator, too."""
 
 _UNANSWERED: Final = frozenset(
     {

@@ -22,7 +22,7 @@ from penstock_connector import (
     key,
 )
 from penstock_connector.dead_letters import PIECE_ROWS, DeadLetterEncoder
-from penstock_connector.messages import MessageEncoder
+from penstock_connector.messages import OFFSET, PARTITION, MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_converters import Converter
 from penstock_kafka.broker import (
@@ -33,9 +33,10 @@ from penstock_kafka.broker import (
 )
 from penstock_kafka.client_settings import translate
 from penstock_kafka.messages import message_values
+from penstock_kafka.offset_syncs import OffsetSyncs
 from penstock_kafka.offsets_topic import OffsetsTopic, ensure_topic, offsets_topic_settings
 from penstock_kafka.originals import Originals
-from penstock_kafka.topic_creation import TopicCreation
+from penstock_kafka.topic_creation import TopicCreation, TopicSettings
 
 _MEMORY_BYTES: Final = 256 << 20
 """Messages in memory that wait for their transaction; more go to a file."""
@@ -103,6 +104,22 @@ class KafkaSinkConfig(MessageConfig):
         "`errors.deadletterqueue.sink.dead.letters`.",
         group="Writing",
     )
+    positions: bool = key(
+        False,
+        doc="Whether rows go to the partition in their `__partition`, where they have one.",
+        group="Writing",
+    )
+    offset_syncs_topic: str = key(
+        "",
+        doc="Topic for the offsets that mirrored messages have in both clusters, as MirrorMaker "
+        "writes it; empty: they are not written. Needs `positions`, here and at the source.",
+        group="Writing",
+    )
+    offset_syncs_prefix: str = key(
+        "",
+        doc="What names of topics begin with here, and not where they are mirrored from.",
+        group="Writing",
+    )
     producer: Mapping[str, str] = key(
         doc="Settings of the producer, by the names that they have in Kafka: "
         "`producer.compression.type`, `producer.linger.ms`.",
@@ -118,6 +135,13 @@ class KafkaSinkConfig(MessageConfig):
         translate("producer", self.producer)
         translate("admin", self.admin)
         self.creation()
+        if self.offset_syncs_topic and not self.positions:
+            raise ConfigError(
+                "config.conflict",
+                "`offset.syncs.topic` is set, and without `positions` offsets are not known",
+                fix="Set `positions=true`, or remove `offset.syncs.topic`.",
+                config_path="offset.syncs.topic",
+            )
         if not self.topic:
             raise ConfigError(
                 "config.invalid_value",
@@ -159,8 +183,11 @@ _Encoder: TypeAlias = MessageEncoder | DeadLetterEncoder
 class MessageStaging(SpillStaging[pa.RecordBatch]):
     """Messages of a slot, in memory or a file, that no transaction has yet."""
 
-    def __init__(self, topic: str, encoder: _Encoder, max_bytes: int, spill: Spill) -> None:
+    def __init__(
+        self, topic: str, encoder: _Encoder, max_bytes: int, spill: Spill, *, positions: bool
+    ) -> None:
         super().__init__(spill)
+        self._positions = positions
         self.topic, self._encoder, self._max_bytes = topic, encoder, max_bytes
         self._piece = PIECE_ROWS if isinstance(encoder, DeadLetterEncoder) else sys.maxsize
 
@@ -174,6 +201,10 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
 
     def _put(self, rows: pa.RecordBatch) -> list[tuple[int, Any]]:
         messages, bad = self._encoder.encode(rows)
+        if self._positions and PARTITION in rows.schema.names:
+            messages = messages.append_column("partition", rows.column(PARTITION))
+            if OFFSET in rows.schema.names and pa.types.is_int64(rows.schema.field(OFFSET).type):
+                messages = messages.append_column("offset", rows.column(OFFSET))
         refused = {one.index: one.error for one in bad}
         if messages.nbytes > self._max_bytes:  # only then one of them can be too large
             for index, size in enumerate(_sizes(messages)):
@@ -208,12 +239,17 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         self._sides: dict[int, tuple[Converter, Converter]] = {}
         self._spill = Spill(_MEMORY_BYTES, "kafka.memory", "kafka.spill_failed")
         self._originals: Originals | None = None
+        self._syncs: OffsetSyncs | None = None
         self._open = self._committed = 0
         self._broker = Broker(config, "producer", config.producer)
         self._admin = Broker(config, "admin", config.admin)
         self._creation = config.creation()
         of_offsets = offsets_topic_settings(config.offsets_storage_replication_factor)
         ensure_topic(self._admin, config.offsets_storage_topic, of_offsets, may_create=True)
+        if config.offset_syncs_topic:
+            compacted = TopicSettings(1, -1, {"cleanup.policy": "compact"})
+            ensure_topic(self._admin, config.offset_syncs_topic, compacted, may_create=True)
+            self._syncs = OffsetSyncs(config.offset_syncs_topic, config.offset_syncs_prefix)
         self._offsets = OffsetsTopic(
             self._broker.for_offsets(), config.offsets_storage_topic, task_id
         )
@@ -273,7 +309,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         config = self.config
         encoder = self._encoder(slot, dataset, schema)
         topic = config.topic_of(dataset)
-        return MessageStaging(topic, encoder, self._max_bytes, self._spill)
+        positions = config.positions
+        return MessageStaging(topic, encoder, self._max_bytes, self._spill, positions=positions)
 
     def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> _Encoder:
         """Return what makes messages of rows. A slot keeps its converters, which remember
@@ -292,6 +329,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages, and the offsets that they cover, in one transaction."""
         producer = self._producer
+        if self._syncs is not None:
+            self._syncs.reset()
         with self._broker.errors("prepare"):
             producer.begin_transaction()
             self._open = txn_id
@@ -301,16 +340,24 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
                     self._send(staging.topic, part)
             self._offsets.put(producer, txn_id, epoch, token)
             self._flush()
+            if self._syncs is not None:
+                self._syncs.write(producer)
+                self._flush()
         return b""
 
     def _send(self, topic: str, messages: pa.RecordBatch) -> None:
         producer = self._producer
+        has_places = "partition" in messages.schema.names
         columns = (messages.column(name) for name in ("headers", "timestamp_ms"))
-        one_by_one = any(column.null_count < messages.num_rows for column in columns)
+        one_by_one = has_places or any(one.null_count < messages.num_rows for one in columns)
         for start in range(0, messages.num_rows, _PIECE):
-            piece = message_values(messages.slice(start, _PIECE))
+            part = messages.slice(start, _PIECE)
+            piece = message_values(part)
             self._make_room()
             if one_by_one:  # the client takes no headers and no times with many messages at once
+                if self._syncs is not None and "offset" in part.schema.names:
+                    for at, take in self._syncs.watch(topic, part).items():
+                        piece[at]["on_delivery"] = take
                 for message in piece:
                     producer.produce(topic, **message)
             else:

@@ -12,9 +12,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from penstock_connector import ConfigError, key
-from penstock_connector.reach import Reaching
+from penstock_connector.reach import Reach, Reaching
 from penstock_kafka.certificates import KeyStore, TrustStore
-from penstock_kafka.client_settings import LOGIN_PREFIXES, ClientKind
+from penstock_kafka.client_settings import LOGIN_PREFIXES
 
 _SERVERS: Final = "bootstrap.servers"
 _OAUTH: Final = "OAUTHBEARER"
@@ -203,8 +203,33 @@ class LoginConfig(Reaching):
             if location := getattr(self, name.replace(".", "_")):
                 self.reach.require_path(location, name)
 
-    def login(self, kind: ClientKind, keys: Mapping[str, str]) -> LoginConfig:
-        """Return the connection of a client, some of whose keys are others: `producer.sasl.…`.
+    @classmethod
+    def of(cls, prefix: str, keys: Mapping[str, str], reach: Reach) -> LoginConfig:
+        """Return the connection that keys describe which had a prefix: `source.cluster.sasl.…`.
+
+        Raises:
+            ConfigError: as for the keys themselves, with the prefix.
+        """
+        for name in keys:
+            if not name.startswith(LOGIN_PREFIXES):
+                raise ConfigError(
+                    "config.unknown_key",
+                    f"`{prefix}.{name}` is not a key of a connection",
+                    fix="Settings of clients begin with the client: `consumer.…`, `admin.…`.",
+                    config_path=f"{prefix}.{name}",
+                )
+        servers = (one.strip() for one in keys.get(_SERVERS, "").split(","))
+        try:
+            connection = cls(bootstrap_servers=tuple(servers), ssl_other={}, sasl_other={})
+            connection.bounded_by(reach)
+        except ConfigError as error:
+            path = f"{prefix}.{error.config_path}"
+            raise ConfigError(error.code, error.message, fix=error.fix, config_path=path) from None
+        return connection.login(prefix, keys)
+
+    def login(self, kind: str, keys: Mapping[str, str]) -> LoginConfig:
+        """Return the connection of a client, some of whose keys are others: `producer.sasl.…` where
+        `kind` is producer.
 
         Raises:
             ConfigError: as for the keys themselves, with the prefix.

@@ -18,7 +18,10 @@ def message_values(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     else:
         pairs = zip(keys.to_pylist(), values.to_pylist(), strict=True)
         messages = [{"key": key, "value": value} for key, value in pairs]
-    for name, column in (("timestamp", "timestamp_ms"), ("headers", "headers")):
+    columns = [("timestamp", "timestamp_ms"), ("headers", "headers")]
+    if "partition" in batch.schema.names:
+        columns.append(("partition", "partition"))
+    for name, column in columns:
         of_rows = batch.column(column)
         if of_rows.null_count < len(of_rows):
             for message, one in zip(messages, of_rows.to_pylist(), strict=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import penstock_kafka
 import pytest
-from penstock_kafka import CONNECTORS
+from penstock_kafka import CONNECTORS, KafkaSink, KafkaSource, MirrorSource
 
 from penstock_connector import Source
 from penstock_connector._config import read_config
@@ -38,7 +38,7 @@ def test_every_code_of_an_error_is_in_the_readme():
     assert set(re.findall(r'"(kafka\.[a-z_]+)"', sources)) <= told
 
 
-@pytest.mark.parametrize("connector", CONNECTORS, ids=lambda one: one.name)
+@pytest.mark.parametrize("connector", [KafkaSource, KafkaSink], ids=lambda one: one.name)
 @pytest.mark.parametrize(
     ("given", "path"),
     [
@@ -67,3 +67,17 @@ def test_what_is_outside_of_its_reach_is_refused_by_its_key(connector, given, pa
     topics = {"topics": "t"} if connector.name == "kafka-source" else {}
     _, errors = read_config(connector.config_type, {**topics, **given, **reach})
     assert [error.config_path for error in errors] == [path]
+
+
+@pytest.mark.parametrize("cluster", ["source", "target"])
+def test_a_cluster_of_a_mirror_is_within_its_reach(cluster):
+    given = {
+        "source.cluster.bootstrap.servers": "ok.example:9092",
+        "target.cluster.bootstrap.servers": "ok.example:9092",
+        "reach.hosts": "ok.example",
+    }
+    wrong = {f"{cluster}.cluster.bootstrap.servers": "evil.example:9092"}
+    config, errors = read_config(MirrorSource.config_type, given)
+    assert config is not None, errors
+    _, errors = read_config(MirrorSource.config_type, given | wrong)
+    assert [error.config_path for error in errors] == list(wrong)

@@ -39,6 +39,10 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
         "distributed",
         "run all services of a cluster's machine, by Kafka Connect's worker file",
     ),
+    "mirror-maker": (
+        "mirror_maker",
+        "mirror topics between clusters of Kafka, by MirrorMaker's file",
+    ),
     "cluster": ("cluster", "a whole cluster on this machine"),
     "config": (
         "service",

@@ -46,14 +46,21 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the connectors until interrupted."""
+    config, connectors = split_files(arguments.files)
+    return run_node(config, connectors)
+
+
+def run_node(config: Mapping[str, str], connectors: Sequence[Connector]) -> int:
+    """Run a node with connectors until interrupted. `config` has the keys of the worker."""
     return run_process(
-        lambda previous: _run(arguments.files, previous), level="INFO", stopped_code=0
+        lambda previous: _run(config, connectors, previous), level="INFO", stopped_code=0
     )
 
 
-async def _run(files: Sequence[Path], previous: PreviousProcess) -> int:
+async def _run(
+    config: Mapping[str, str], connectors: Sequence[Connector], previous: PreviousProcess
+) -> int:
     started_at = time.monotonic()
-    config, connectors = split_files(files)
     settings, warnings = node_settings(config)
     for warning in warnings:
         print_diagnostic(warning)

@@ -9,7 +9,7 @@ letters gets a topic for them, unless `errors.skip` discards them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -62,8 +62,11 @@ class ConfigSections:
     overrides: tuple[str, ...]
 
 
-def split_config(config: Mapping[str, str], kind: ConnectorKind) -> ConfigSections:
-    """Return the keys of each owner. Keys of a plugin have no prefix.
+def split_config(
+    config: Mapping[str, str], kind: ConnectorKind, own: Collection[str] = ()
+) -> ConfigSections:
+    """Return the keys of each owner. Keys of a plugin have no prefix; `own` are its keys that the
+    framework has, too.
 
     Raises:
         ConfigError: `config.unknown_key`: a key of a pipeline belongs to no plugin.
@@ -71,7 +74,9 @@ def split_config(config: Mapping[str, str], kind: ConnectorKind) -> ConfigSectio
     framework, chain, plugin, dead_letter_sink = {}, {}, {}, {}
     unused_keys, overrides = [], []
     for key, value in to_framework_names(config).items():
-        if key in FRAMEWORK_KEYS:
+        if key in own:
+            plugin[key] = value
+        elif key in FRAMEWORK_KEYS:
             framework[key] = value
         elif key.startswith(DLQ_SINK_PREFIX):
             dead_letter_sink[key.removeprefix(DLQ_SINK_PREFIX)] = value

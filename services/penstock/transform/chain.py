@@ -119,14 +119,15 @@ class ChainLink:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Transforms in order."""
+    """Transforms in order. `keeps_positions`: the sink wants `__partition` and `__offset`."""
 
     links: tuple[ChainLink, ...] = ()
+    keeps_positions: bool = False
 
     @property
     def needs_positions(self) -> bool:
         """Whether it uses `__partition` and `__offset` of rows that are read from a topic."""
-        return any(
+        return self.keeps_positions or any(
             isinstance(link.transform, InsertField) and link.transform.needs_positions
             for link in self.links
         )
@@ -138,7 +139,7 @@ class Chain:
 
     def until(self, name: str) -> Chain:
         """Return the chain up to and including a transform."""
-        return Chain(self.links[: self.names.index(name) + 1])
+        return replace(self, links=self.links[: self.names.index(name) + 1])
 
     def compile(self, dataset: str, schema: pa.Schema) -> CompiledChain:
         """Resolve the chain for a dataset with this schema. Each transform sees the columns and the
@@ -147,19 +148,20 @@ class Chain:
         Raises:
             ConfigError: a transform cannot be applied to such rows.
         """
-        if not self.links and PARTITION not in schema.names:
+        drops_positions = PARTITION in schema.names and not self.keeps_positions
+        if not self.links and not drops_positions:
             return CompiledChain(dataset, ())
         row, steps = Row.of(schema), list[Step]()
         for at, link in enumerate(self.links):
             if isinstance(link.transform, PluginTransform) and link.applies(dataset, row) is True:
-                rest = Chain(self.links[at + 1 :]).resolve_steps
+                rest = replace(self, links=self.links[at + 1 :]).resolve_steps
                 return CompiledChain(dataset, (*steps, link.transform.resolve_step(dataset, rest)))
             change = link.resolve(dataset, row)
             dataset, row = change.dataset or dataset, change.row_after(row)
             step = change.to_step(link.path)
             if step is not None:
                 steps.append(step)
-        if row.get(PARTITION) is not None:
+        if row.get(PARTITION) is not None and not self.keeps_positions:
             left = tuple(
                 OutputColumn.unchanged(c) for c in row if c.name not in {PARTITION, OFFSET}
             )
@@ -183,11 +185,12 @@ class Chain:
 
     def with_connections(self, connect: Callable[[RemoteTransform], RemoteTransform]) -> Chain:
         """Return the chain with the addresses and credentials of its plugins' processes."""
-        return Chain(
-            tuple(
+        return replace(
+            self,
+            links=tuple(
                 replace(link, transform=link.transform.with_connection(connect))
                 if isinstance(link.transform, PluginTransform)
                 else link
                 for link in self.links
-            )
+            ),
         )

@@ -21,7 +21,15 @@ from penstock.telemetry.redaction import RedactionFilter, redact_diagnostic, red
 from penstock.worker.admin.connector_plugins import Validator
 from penstock.worker.config.resolved_config import ResolvedConfig, WorkerContext, resolve_config
 
-NO_HOST: Any = None
+
+class NoPlugins:
+    """A host without a plugin."""
+
+    def find(self, name, version=""):
+        raise ConfigError("plugin.not_installed", f"{name} {version} is not installed")
+
+
+NO_HOST: Any = NoPlugins()
 PASSWORD = "hunter-2-of-the-design"
 VALUES = {"password": PASSWORD, "topic": "orders", "host": "db.example", "number": "many"}
 

@@ -47,7 +47,7 @@ SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 _KEYS: Final = frozenset({"name", "version", "command", "address", "tls", "connector"})
 _TLS_KEYS: Final = frozenset({"ca", "certificate", "key", "server_name"})
-_CONNECTOR_KEYS: Final = frozenset({"name", "kind", "aliases", "title"})
+_CONNECTOR_KEYS: Final = frozenset({"name", "kind", "aliases", "title", "own_keys"})
 _MAX_BYTES: Final = 1 << 20
 _MAX_PEM_BYTES: Final = 1 << 20
 _URL: Final = re.compile(r"(grpcs?)://((?:[\w.-]+|\[[0-9A-Fa-f:]+\]):\d{1,5})/?")
@@ -64,12 +64,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorEntry:
-    """A connector of a manifest; configurations may use its name or an alias as the class."""
+    """A connector of a manifest; configurations may use its name or an alias as the class.
+    `own_keys`: keys of a flat configuration that are this connector's, although Penstock has keys
+    of the same names.
+    """
 
     name: str
     kind: Kind
     aliases: tuple[str, ...] = ()
     title: str = ""
+    own_keys: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,6 +211,7 @@ def _parse_entry(table: Any, folder: Path) -> ConnectorEntry:
         kind=Kind(kind),
         aliases=_read_texts(table, "aliases", folder),
         title=table.get("title", ""),
+        own_keys=_read_texts(table, "own_keys", folder),
     )
 
 

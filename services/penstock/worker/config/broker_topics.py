@@ -94,6 +94,11 @@ _REGISTRY: Final = "schema.registry."
 
 _CONVERTERS: Final = ("key.converter", "value.converter")
 
+POSITIONS: Final = "positions"
+"""Key of a source of messages whose rows have `__partition` and `__offset`, and of a sink that
+wants them.
+"""
+
 PREFIXES: Final = (*kafka_end.PREFIXES, *rocketmq_end.PREFIXES, *_CONVERTERS)
 """Prefixes of a node's keys for topics of brokers."""
 
@@ -193,13 +198,17 @@ def with_topic_end(
     settings: ConnectorSettings,
     kind: ConnectorKind,
     config: Mapping[str, str],
+    plugin: str,
 ) -> tuple[ConfigSections, list[Diagnostic]]:
     """Return the sections with a plugin at the end that is a topic, and what there is to say about
-    keys that it does not have.
+    keys that it does not have. `plugin` is the connector at the other end.
     """
     system = _SYSTEMS[backend]
     sections = _with_dead_letter_end(brokers, system, sections, settings, config)
     keys = _converter_keys(brokers.keys, config) | _ANY_VERSION
+    if plugin in kafka_end.MIRRORS:
+        keys = _own_converters(config) | _ANY_VERSION
+        keys |= kafka_end.mirror_end(plugin, config) if backend == "kafka" else {}
     if kind is ConnectorKind.SOURCE:
         keys |= system.source_end(brokers.keys, config, settings)
         ours = replace(sections, sink=keys)
@@ -210,7 +219,7 @@ def with_topic_end(
         if settings.topics.pattern:
             keys["topics.regex"] = settings.topics.pattern.text
         if sections.dead_letter_sink or _needs_positions(sections):
-            keys["positions"] = "true"
+            keys[POSITIONS] = "true"
         ours = replace(sections, source=keys)
     used = (*_CONVERTERS, *system.used[kind])
     unused = tuple(key for key in sections.unused_keys if not key.startswith(used))
@@ -250,6 +259,11 @@ def _with_dead_letter_end(
 def _needs_positions(sections: ConfigSections) -> bool:
     """Return whether a transform inserts the partition or offset of a message."""
     return any(key.endswith((".partition.field", ".offset.field")) for key in sections.chain)
+
+
+def _own_converters(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the converters of a mirror, whose rows are bytes: the node's have no meaning."""
+    return dict.fromkeys(_CONVERTERS, kafka_end.BYTES) | _converter_keys({}, config)
 
 
 def _converter_keys(node: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:

@@ -41,6 +41,12 @@ DEAD_LETTER_CLIENTS: Final = ("producer.", "admin.")
 """Those of the sink that dead letters go to."""
 
 
+MIRROR: Final = "mirror-source"
+MIRRORS: Final = frozenset({MIRROR, "mirror-checkpoint-source", "mirror-heartbeat-source"})
+"""Sources whose rows are the bytes of messages."""
+
+BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
 DEAD_LETTER_KEYS: Final = {
     "topic": DLQ_TOPIC,
     f"{_CREATION}default.replication.factor": DLQ_REPLICATION_FACTOR,
@@ -63,6 +69,23 @@ def source_end(
     if "topic.partitions" in config:
         keys.setdefault(f"{_CREATION}default.partitions", str(settings.topic_partitions))
     return keys | {"connector.class": "kafka-sink", "topic": "${dataset}"}
+
+
+def mirror_end(plugin: str, config: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that the sink of a source of `MIRRORS` has beside others."""
+    if plugin != MIRROR:
+        return {
+            f"{_CREATION}default.partitions": "1",
+            f"{_CREATION}default.cleanup.policy": "compact",
+        }
+    alias = config.get("source.cluster.alias", "source")
+    name = config.get("replication.policy.class", "").rpartition(".")[2]
+    prefix = alias + config.get("replication.policy.separator", ".")
+    return {
+        "positions": "true",
+        "offset.syncs.topic": f"mm2-offset-syncs.{alias}.internal",
+        "offset.syncs.prefix": "" if name == "IdentityReplicationPolicy" else prefix,
+    }
 
 
 def dead_letter_end(

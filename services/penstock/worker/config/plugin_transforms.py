@@ -19,6 +19,7 @@ from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.spark.schema import normalize_schema
 from penstock.transform.chain import Chain, CompiledChain
 from penstock.transform.configuration import Extensions, build_chain
+from penstock.worker.config.broker_topics import POSITIONS
 from penstock.worker.config.resolved_config import ResolvedConfig
 
 
@@ -65,7 +66,9 @@ def build_connector_chain(
     """
     kind = plugin_kinds(host)
     outside = Extensions(functions, lambda name: kind(name) is Kind.TRANSFORM)
-    return build_chain(resolved.sections.chain, outside)
+    chain = build_chain(resolved.sections.chain, outside)
+    keeps = resolved.writes_plugin and resolved.sections.sink.get(POSITIONS) == "true"
+    return replace(chain, keeps_positions=keeps)
 
 
 def plugin_kinds(host: PluginHost) -> Callable[[str], Kind | None]:

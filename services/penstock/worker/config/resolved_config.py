@@ -296,12 +296,12 @@ def _resolve_sections(
     brokers: BrokerTopics,
     overrides: OverridePolicy,
 ) -> ResolvedConfig:
-    kind = connector.kind
+    kind, entry = connector.kind, _find_entry(host, connector.kind, lookup.config)
     if kind is ConnectorKind.UNSPECIFIED:
         name = plugin_class({}, lookup.config, "connector", "connector.class")
         _, entry = host.find(name, plugin_version({}, lookup.config))
         kind = _connector_kind(entry)
-    sections = split_config(lookup.config, kind)
+    sections = split_config(lookup.config, kind, entry.own_keys if entry is not None else ())
     _refuse_reach_keys(sections, kind)
     for key in lookup.reference_keys - sections.framework.keys():
         for value in (lookup.config[key], *lookup.secret_values[key]):
@@ -311,7 +311,10 @@ def _resolve_sections(
     backend = select_backend(brokers, settings.topics_backend, kind)
     if backend != EMBEDDED:
         allowed = {**overrides.without_refused(lookup.config), "name": connector.name}
-        sections, found = with_topic_end(brokers, backend, sections, settings, kind, allowed)
+        plugin = entry.name if entry is not None else ""
+        sections, found = with_topic_end(
+            brokers, backend, sections, settings, kind, allowed, plugin
+        )
         findings += found
         reach.require_any_topic()
         require_own_converters_within(reach, lookup.config)
@@ -338,6 +341,21 @@ def _resolve_sections(
         reach,
         backend,
     )
+
+
+def _find_entry(
+    host: PluginHost, kind: ConnectorKind, config: Mapping[str, str]
+) -> ConnectorEntry | None:
+    """Return the manifest's entry of a source or sink; None where it is not installed: that is told
+    when its process is wanted.
+    """
+    name = config.get("connector.class")
+    if kind not in _CONNECTOR_KINDS.values() or not name:
+        return None
+    try:
+        return host.find(name, plugin_version({}, config))[1]
+    except ConfigError:
+        return None
 
 
 def _with_override_findings(resolved: ResolvedConfig, policy: OverridePolicy) -> ResolvedConfig:

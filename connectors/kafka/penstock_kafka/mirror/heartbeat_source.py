@@ -1,0 +1,70 @@
+"""A record a second in the topic `heartbeats`, by whose age in other clusters lag is seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from penstock_connector import Batch, Partition, Source, key
+from penstock_connector.messages import KEY, VALUE
+from penstock_kafka.mirror.config import MirrorConfig
+from penstock_kafka.mirror.policy import HEARTBEATS
+from penstock_kafka.mirror.records import encode_heartbeat
+
+ROWS: Final = pa.schema([(KEY, pa.binary()), (VALUE, pa.binary())])
+
+
+@dataclass(frozen=True)
+class HeartbeatConfig(MirrorConfig):
+    """How often."""
+
+    emit_heartbeats_enabled: bool = key(True, doc="Whether there are any.", group="Heartbeats")
+    emit_heartbeats_interval_seconds: float = key(
+        1.0, doc="Seconds between two.", group="Heartbeats"
+    )
+
+
+class HeartbeatSource(Source[HeartbeatConfig]):
+    """Heartbeats from one cluster to another."""
+
+    name = "mirror-heartbeat-source"
+    aliases = (
+        "MirrorHeartbeatConnector",
+        "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector",
+    )
+
+    @classmethod
+    def plan(
+        cls, config: HeartbeatConfig, max_tasks: int, known: Sequence[Partition]
+    ) -> Sequence[Partition]:
+        """Return the only partition."""
+        names = {
+            "sourceClusterAlias": config.source_cluster_alias,
+            "targetClusterAlias": config.target_cluster_alias,
+        }
+        return [Partition(names, datasets=(HEARTBEATS,))] if config.emit_heartbeats_enabled else []
+
+    def connect(self, partitions: Sequence[Partition]) -> None:
+        """Begin."""
+        self._next = time.monotonic()
+
+    def read_batch(self) -> Batch | None:
+        """Return a heartbeat when it is time for one."""
+        config = self.config
+        if time.monotonic() < self._next:
+            return None
+        self._next = time.monotonic() + config.emit_heartbeats_interval_seconds
+        at_ms = time.time_ns() // 1_000_000
+        clusters = config.source_cluster_alias, config.target_cluster_alias
+        rows = [dict(zip((KEY, VALUE), encode_heartbeat(*clusters, at_ms), strict=True))]
+        return Batch(
+            pa.RecordBatch.from_pylist(rows, ROWS), offset={"at": at_ms}, dataset=HEARTBEATS
+        )
+
+    def wait(self, timeout: float) -> None:
+        """Block until it is time."""
+        self.stopping.wait(min(timeout, max(self._next - time.monotonic(), 0)))

@@ -1,0 +1,207 @@
+"""Messages of one cluster for another one: bytes, partitions, times and headers as they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka.admin import AdminClient
+
+from penstock_connector import Batch, Op, Partition, Pattern, Source, key
+from penstock_connector.messages import KEY, OP
+from penstock_converters import Converter
+from penstock_converters.registry import create_converter
+from penstock_kafka.broker import Broker
+from penstock_kafka.client_settings import translate
+from penstock_kafka.mirror.config import MirrorConfig
+from penstock_kafka.mirror.policy import NameFilter
+from penstock_kafka.mirror.target_topics import EXCLUDED, TargetTopics
+from penstock_kafka.topic_reader import Naming, Reading, TopicReader
+
+_BATCH_ROWS: Final = 50_000
+_BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+TOPICS: Final = (".*",)
+TOPICS_EXCLUDED: Final = (r"mm2.*\.internal", r".*[-.]internal", r".*\.replica", "__.*")
+"""MirrorMaker's defaults."""
+
+
+@dataclass(frozen=True)
+class MirrorSourceConfig(MirrorConfig):
+    """Which topics are mirrored."""
+
+    topics: tuple[str, ...] = key(
+        TOPICS, doc="Topics: names or regular expressions, separated by commas.", group="Topics"
+    )
+    topics_exclude: tuple[str, ...] = key(
+        TOPICS_EXCLUDED, doc="Topics that are left out, as `topics`.", group="Topics"
+    )
+    replication_factor: int = key(
+        -1, doc="Copies of a topic that is created in the target; -1: as its brokers say.",
+        group="Topics",
+    )  # fmt: skip
+    sync_topic_configs_enabled: bool = key(
+        True,
+        doc="Whether topics of the target get the settings of those of the source.",
+        group="Topics",
+    )
+    sync_topic_configs_interval_seconds: int = key(
+        600, doc="Seconds after which topics and settings are compared again.", group="Topics"
+    )
+    config_properties_exclude: tuple[str, ...] = key(
+        EXCLUDED, doc="Settings that are left out: regular expressions.", group="Topics"
+    )
+    consumer: Mapping[str, str] = key(
+        doc="Settings of the consumer: `consumer.auto.offset.reset`.", group="Other"
+    )
+    source_consumer: Mapping[str, str] = key(doc="As `consumer.*`.", group="Other")
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot mean anything."""
+        super().__post_init__()
+        self.names()
+        self.target_topics()
+        translate("consumer", self.consumer_keys)
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the keys that are set and do nothing, and why."""
+        return {**super().unused_keys(), **translate("consumer", self.consumer_keys).unused}
+
+    @property
+    def consumer_keys(self) -> dict[str, str]:
+        """Settings of the consumer."""
+        return {**self.consumer, **self.source_consumer}
+
+    def names(self) -> NameFilter:
+        """Return which topics are mirrored."""
+        return NameFilter(self.topics, self.topics_exclude, "topics")
+
+    def target_topics(self) -> TargetTopics | None:
+        """Return what makes topics of the target fit; None where the target is not configured."""
+        path = "config.properties.exclude"
+        excluded = [Pattern.compile(one, path) for one in self.config_properties_exclude]
+        target = self.target_admin_broker()
+        if target is None:
+            return None
+        return TargetTopics(
+            self.source_admin_broker(),
+            target,
+            self.replication_factor,
+            self.sync_topic_configs_enabled,
+            excluded,
+        )
+
+    def mirrored(self) -> dict[str, int]:
+        """Return the number of partitions of each topic of the source that is mirrored."""
+        broker, names, policy = self.source_admin_broker(), self.names(), self.policy
+        known = broker.topics(AdminClient(broker.settings()), "topics of the source")
+        target = self.target_cluster_alias
+        return {
+            topic: len(found.partitions)
+            for topic, found in sorted(known.items())
+            if policy.mirrors(topic, target, names)
+        }
+
+
+class MirrorSource(Source[MirrorSourceConfig]):
+    """Messages of a cluster's topics.
+
+    Partitions and offsets are those of MirrorMaker: an offset is that of the last message.
+    """
+
+    name = "mirror-source"
+    aliases = (
+        "MirrorSourceConnector",
+        "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+    )
+    needs_commit = False
+    monitor_every = 10.0
+
+    @classmethod
+    def check(cls, config: MirrorSourceConfig) -> None:
+        """Ask both clusters for their topics."""
+        config.mirrored()
+        if (target := config.target_admin_broker()) is not None:
+            target.topics(AdminClient(target.settings()), "topics of the target")
+
+    @classmethod
+    def plan(
+        cls, config: MirrorSourceConfig, max_tasks: int, known: Sequence[Partition]
+    ) -> Sequence[Partition]:
+        """Return the partitions of the topics that are mirrored."""
+        remote_name = config.policy.remote_name
+        return [
+            Partition(_key(config, topic, number), datasets=(remote_name(topic),))
+            for topic, partitions in config.mirrored().items()
+            for number in range(partitions)
+        ]
+
+    def connect(self, partitions: Sequence[Partition]) -> None:
+        """Make the topics of the target fit, and read from the offsets of the partitions."""
+        config = self.config
+        self._topics = sorted({str(one.key["topic"]) for one in partitions})
+        self._target = config.target_topics()
+        self._sync_target()
+        keys = config.consumer_keys
+        reading = Reading(
+            Broker(config.source_login(), "consumer", keys),
+            _as_bytes,
+            keys.get("auto.offset.reset", "earliest"),
+            int(keys.get("max.poll.records", _BATCH_ROWS)),
+            positions=True,
+        )
+        naming = Naming(
+            key=lambda topic, number: _key(config, topic, number),
+            offset=lambda following: {"offset": following - 1},
+            following=lambda offset: int(offset["offset"]) + 1,
+            dataset=config.policy.remote_name,
+            rows=_without_nameless_deletes,
+        )
+        self._reader = TopicReader(reading, partitions, naming)
+
+    def _sync_target(self) -> None:
+        seconds = self.config.sync_topic_configs_interval_seconds
+        self._synced_until = time.monotonic() + (seconds if seconds > 0 else float("inf"))
+        if self._target is not None:
+            remote_name = self.config.policy.remote_name
+            self._target.ensure({topic: remote_name(topic) for topic in self._topics})
+
+    def read_batch(self) -> Batch | None:
+        """Return the messages of one partition."""
+        if time.monotonic() > self._synced_until:
+            self._sync_target()
+        return self._reader.read_batch()
+
+    def wait(self, timeout: float) -> None:
+        """Block until there are messages."""
+        self._reader.wait(timeout)
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        if reader := getattr(self, "_reader", None):
+            reader.close()
+
+
+def _key(config: MirrorConfig, topic: str, number: int) -> dict[str, Any]:
+    return {"cluster": config.source_cluster_alias, "topic": topic, "partition": number}
+
+
+def _as_bytes() -> tuple[Converter, Converter]:
+    return create_converter(_BYTES, {}, is_key=True), create_converter(_BYTES, {}, is_key=False)
+
+
+def _without_nameless_deletes(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows of which those without a key delete nothing: their messages have no value, and
+    nothing more is known of them.
+    """
+    if OP not in rows.schema.names:
+        return rows
+    upsert = pa.scalar(int(Op.UPSERT), pa.int8())
+    op = rows.column(OP)
+    keys = rows.column(KEY) if KEY in rows.schema.names else pa.nulls(rows.num_rows)
+    changed = pc.if_else(keys.is_null(), upsert, op)
+    return rows.set_column(rows.schema.get_field_index(OP), OP, changed)

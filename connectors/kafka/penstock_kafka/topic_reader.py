@@ -1,0 +1,261 @@
+"""Reads the messages of a task's partitions as batches of rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from penstock_connector import BadRow, Batch, ConnectorError, Partition
+from penstock_connector.messages import MessageDecoder
+from penstock_converters import Converter
+from penstock_kafka.broker import OFFSET_LOST, REQUEST_TIMEOUT_S, Broker, to_connector_error
+from penstock_kafka.group_mirror import GroupMirror
+from penstock_kafka.messages import messages_of
+
+_QUEUE_KIB: Final = 65_536
+"""Messages that are fetched ahead, for all partitions of a task together."""
+
+_QUEUED: Final = 1_000_000
+"""Messages that are fetched ahead of a partition; `_QUEUE_KIB` bounds them first."""
+
+_QUEUE_BACKOFF_MS: Final = 5
+"""Time until a partition is fetched again whose queue was full. The client's default of a second is
+longer than its queue lasts.
+"""
+
+_FETCH_BYTES: Final = 8 << 20
+"""Bytes of one answer for a partition. Kafka's default of 1 MiB asks eight times as often."""
+
+
+def _key(topic: str, number: int) -> dict[str, Any]:
+    return {"topic": topic, "partition": number}
+
+
+def _offset(following: int) -> dict[str, Any]:
+    return {"offset": following}
+
+
+def _following(offset: Mapping[str, Any]) -> int:
+    return int(offset["offset"])
+
+
+def _same(name: str) -> str:
+    return name
+
+
+def _unchanged(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a source writes what it reads.
+
+    Attributes:
+        key: Returns the key of a partition, which has `topic` and `partition`.
+        offset: Returns the offset behind which the next message is read, given that one's.
+        following: Returns the offset of the next message, the other way round.
+        dataset: Returns the dataset of a topic's rows.
+        rows: Changes rows.
+    """
+
+    key: Callable[[str, int], dict[str, Any]] = _key
+    offset: Callable[[int], dict[str, Any]] = _offset
+    following: Callable[[Mapping[str, Any]], int] = _following
+    dataset: Callable[[str], str] = _same
+    rows: Callable[[pa.RecordBatch], pa.RecordBatch] = _unchanged
+
+
+AS_KAFKA: Final = Naming()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reader does.
+
+    Attributes:
+        broker: Where it reads.
+        open_converters: Returns new converters of keys and values, for one topic.
+        reset: Where a partition begins that was never read: earliest, latest or none.
+        batch_rows: Most messages of a batch.
+        positions: Whether rows say where their messages are.
+        group: Consumer group that is told how far rows are durable; empty: none is.
+    """
+
+    broker: Broker
+    open_converters: Callable[[], tuple[Converter, Converter]]
+    reset: str
+    batch_rows: int
+    positions: bool = False
+    group: str = ""
+
+
+class TopicReader:
+    """The partitions of a task. Messages of aborted transactions are never read."""
+
+    def __init__(
+        self, reading: Reading, partitions: Sequence[Partition], naming: Naming = AS_KAFKA
+    ) -> None:
+        """Read from the offsets of the partitions.
+
+        Raises:
+            OffsetLostError: `kafka.offset_lost`.
+        """
+        self._reading, self._naming, self._broker = reading, naming, reading.broker
+        self._pending: deque[Batch] = deque()
+        self._decoders: dict[str, MessageDecoder] = {}
+        self._group = GroupMirror(reading.group, partitions)
+        settings = self._broker.settings(
+            group_id=self._group.name or "penstock",  # required, also where nothing is committed
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            isolation_level="read_committed",
+            auto_offset_reset="error",
+            queued_max_messages_kbytes=_QUEUE_KIB,
+            queued_min_messages=_QUEUED,
+            fetch_queue_backoff_ms=_QUEUE_BACKOFF_MS,
+            fetch_message_max_bytes=_FETCH_BYTES,
+        )
+        settings["on_commit"] = self._group.note
+        with self._broker.errors("settings of the consumer"):
+            self._consumer = Consumer(settings)
+        try:
+            with self._broker.errors("offsets"):
+                places = [self._beginning(one) for one in partitions]
+                self._consumer.assign(places)
+        except BaseException:
+            self._consumer.close()
+            raise
+        keys = [(one.topic, one.partition) for one in places]
+        self._partitions = dict(zip(keys, partitions, strict=True))
+        self._next = {key: one.offset for key, one in zip(keys, places, strict=True)}
+
+    def _beginning(self, partition: Partition) -> TopicPartition:
+        topic, number = str(partition.key["topic"]), int(partition.key["partition"])
+        if partition.offset is not None:
+            place = TopicPartition(topic, number, self._naming.following(partition.offset))
+            return self._within(place, partition)
+        if self._reading.reset == "latest":
+            return self._at_end(topic, number, partition)
+        return TopicPartition(topic, number, OFFSET_BEGINNING)
+
+    def _within(self, place: TopicPartition, partition: Partition) -> TopicPartition:
+        """Return a place that the partition has."""
+        low, high = self._bounds(place.topic, place.partition)
+        if low <= place.offset <= high:
+            return place
+        if self._reading.reset == "none" or place.offset > high:
+            raise to_connector_error(
+                KafkaError(
+                    KafkaError.OFFSET_OUT_OF_RANGE,
+                    f"{place.topic}-{place.partition} has the offsets {low} to {high}, and "
+                    f"{place.offset} is the next one to be read",
+                ),
+                "offsets",
+            )
+        if self._reading.reset == "latest":
+            return self._at_end(place.topic, place.partition, partition)
+        self._decide(low, partition)
+        return TopicPartition(place.topic, place.partition, low)
+
+    def _at_end(self, topic: str, number: int, partition: Partition) -> TopicPartition:
+        _, high = self._bounds(topic, number)
+        self._decide(high, partition)
+        return TopicPartition(topic, number, high)
+
+    def _bounds(self, topic: str, number: int) -> tuple[int, int]:
+        """Return the first offset of a partition, and the one after its last message."""
+        place = TopicPartition(topic, number)
+        low, high = self._broker.ask(
+            f"offsets of {topic}-{number}",
+            lambda: self._consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_S),
+        )
+        return low, high
+
+    def _decide(self, offset: int, partition: Partition) -> None:
+        """Make a decided beginning durable before any row: a restart must not decide again."""
+        dataset = self._naming.dataset(str(partition.key["topic"]))
+        offsets = self._naming.offset(offset)
+        self._pending.append(Batch(partition=partition, offset=offsets, dataset=dataset))
+
+    def read_batch(self) -> Batch | None:
+        """Return the rows of one partition and schema."""
+        if not self._pending:
+            self._poll(0.0)
+        return self._pending.popleft() if self._pending else None
+
+    def wait(self, timeout: float) -> None:
+        """Block until there are messages."""
+        self._group.commit(self._consumer)
+        self._poll(min(timeout, 0.1))
+
+    def ack(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
+        """Commit to the consumer group how far all rows are durable."""
+        self._group.add(offsets)
+        self._group.commit(self._consumer)
+
+    def _poll(self, timeout: float) -> None:
+        if self._pending:
+            return
+        polled: dict[tuple[str, int], list[Any]] = {}
+        with self._broker.errors("consume"):
+            found = self._consumer.consume(1, timeout=timeout) if timeout else []
+            found += self._consumer.consume(self._reading.batch_rows - len(found), timeout=0)
+        for message in found:
+            place = (message.topic(), message.partition())
+            if (error := message.error()) is None:
+                polled.setdefault(place, []).append(message)
+            elif error.code() in OFFSET_LOST and place in self._partitions:
+                self._go_on(*place)
+            else:
+                raise to_connector_error(error, "consume")
+        for (topic, number), messages in polled.items():
+            self._pending.extend(self._batches(topic, number, messages))
+            self._next[topic, number] = messages[-1].offset() + 1
+
+    def _go_on(self, topic: str, number: int) -> None:
+        """Go on where `auto.offset.reset` says: retention was faster than this task.
+
+        Raises:
+            OffsetLostError: as at the beginning of a run.
+        """
+        lost = TopicPartition(topic, number, max(self._next[topic, number], 0))
+        with self._broker.errors("offsets"):
+            place = self._within(lost, self._partitions[topic, number])
+            self._consumer.incremental_unassign([lost])
+            self._consumer.incremental_assign([place])
+
+    def _batches(self, topic: str, number: int, messages: Sequence[Any]) -> list[Batch]:
+        decoder = self._decoders.get(topic)
+        if decoder is None:
+            decoder = MessageDecoder("kafka", topic, *self._reading.open_converters())
+            self._decoders[topic] = decoder
+        positions = self._reading.positions
+        decoded, bad = decoder.decode(messages_of(messages, positions=positions))
+        partition, dataset = self._naming.key(topic, number), self._naming.dataset(topic)
+        batches = [
+            Batch(
+                self._naming.rows(one.rows), partition, dataset=dataset, key_columns=one.key_columns
+            )
+            for one in decoded
+        ] or [Batch(partition=partition, dataset=dataset)]
+        batches[-1].bad_rows = [_bad_row(messages[one.index], one.error) for one in bad]
+        batches[-1].offset = self._naming.offset(messages[-1].offset() + 1)
+        return batches
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        self._group.commit(self._consumer, at_end=True)
+        self._consumer.close()
+        for decoder in self._decoders.values():
+            decoder.close()
+
+
+def _bad_row(message: Any, error: ConnectorError) -> BadRow:
+    raw = message.value() or message.key() or b""
+    return BadRow(raw, error, {"offset": message.offset()})
