@@ -53,9 +53,9 @@ class DatabendServer:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="psd-", dir="/tmp"))
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        from support.processes import free_ports  # the server's side has no such package
+
+        (self.port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str = "", port: int | None = None) -> str:

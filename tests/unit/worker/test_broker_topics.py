@@ -6,6 +6,7 @@ import pytest
 
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError
+from penstock.plugin.catalog.manifest import ConnectorEntry, Kind
 from penstock.secrets.resolution import NO_SECRETS
 from penstock.worker.config.broker_topics import BrokerTopics, read_broker_topics, topic_role
 from penstock.worker.config.client_overrides import OverridePolicy
@@ -24,13 +25,13 @@ NODE = {
 ANY = OverridePolicy("All", None)
 
 
-def made(kind, node=NODE, default=True, rules=ReachRules(), overrides=ANY, **config):  # noqa: B008
+def made(kind, node=NODE, default=True, rules=ReachRules(), overrides=ANY, host=NO_HOST, **config):  # noqa: B008
     system = "rocketmq" if "namesrv.addr" in node else "kafka"
     brokers = BrokerTopics(system if default and node else "embedded", node)
     bounds = ConnectorBounds(overrides, rules)
     given = {"connector.class": "x"} | {k.replace("__", "."): v for k, v in config.items()}
     connector = Connector("c", given, kind)
-    return asyncio.run(resolve_config(NO_HOST, NO_SECRETS, connector, bounds, brokers))
+    return asyncio.run(resolve_config(host, NO_SECRETS, connector, bounds, brokers))
 
 
 def test_a_source_is_a_pipeline_into_the_brokers():
@@ -46,6 +47,31 @@ def test_a_source_is_a_pipeline_into_the_brokers():
     }  # fmt: skip
     assert dict(found.target("source").config) == {"file": "a"}
     assert found.target("source").version == "7"
+
+
+class Mirrors:
+    """A host with the sources of a mirror."""
+
+    def find(self, name, version=""):
+        own = ("topics",) if name == "mirror-source" else ()
+        return None, ConnectorEntry(name, Kind.SOURCE, own_keys=own)
+
+
+def test_a_mirror_is_a_pipeline_of_bytes_in_their_partitions():
+    clusters = {"source__cluster__alias": "A", "topics": "orders.*"}
+    found = made(SOURCE, host=Mirrors(), connector__class="mirror-source", **clusters)
+    assert found.findings == (), "its topics are its own"
+    assert found.target("source").config == {"source.cluster.alias": "A", "topics": "orders.*"}
+    sink = found.target("sink").config
+    assert sink["positions"] == "true"
+    assert sink["value.converter"].endswith("ByteArrayConverter")
+    assert "value.converter.schemas.enable" not in sink
+    assert (sink["offset.syncs.topic"], sink["offset.syncs.prefix"]) == (
+        "mm2-offset-syncs.A.internal",
+        "A.",
+    )
+    beats = made(SOURCE, host=Mirrors(), connector__class="mirror-heartbeat-source")
+    assert beats.target("sink").config["topic.creation.default.cleanup.policy"] == "compact"
 
 
 def test_a_sink_is_a_pipeline_out_of_them():

@@ -37,8 +37,8 @@ from penstock.worker.process_keys import KEYS
 from penstock.worker.process_settings import read_worker_settings
 from penstock.worker.streams import StreamFactory
 from penstock.worker.task_plans import Planner, make_topic_watch
+from unit.worker.test_resolved_config import NO_HOST
 
-NO_HOST: Any = None
 TEAM_A = {
     "reach.team-a.connectors": "team-a-.*",
     "reach.team-a.topics": "team-a-.*",

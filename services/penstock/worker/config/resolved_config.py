@@ -346,11 +346,11 @@ def _resolve_sections(
 def _find_entry(
     host: PluginHost, kind: ConnectorKind, config: Mapping[str, str]
 ) -> ConnectorEntry | None:
-    """Return the manifest's entry of a source or sink; None where it is not installed: that is told
-    when its process is wanted.
+    """Return the manifest's entry of a source; None where it is not installed: that is told when
+    its process is wanted.
     """
     name = config.get("connector.class")
-    if kind not in _CONNECTOR_KINDS.values() or not name:
+    if kind is not ConnectorKind.SOURCE or not name:
         return None
     try:
         return host.find(name, plugin_version({}, config))[1]
