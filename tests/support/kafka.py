@@ -143,7 +143,7 @@ class KafkaServer:
 
     def start(self) -> None:
         """Start the broker, and wait until it answers."""
-        options = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+        options = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
         command = [*DIES_WITH_US, *self._java(*options), "kafka.Kafka"]
         with (self._folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(

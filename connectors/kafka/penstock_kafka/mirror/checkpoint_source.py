@@ -115,6 +115,7 @@ class CheckpointSource(Source[CheckpointConfig]):
     """Checkpoints of consumer groups."""
 
     name = "mirror-checkpoint-source"
+    replayable = False
     aliases = (
         "MirrorCheckpointConnector",
         "org.apache.kafka.connect.mirror.MirrorCheckpointConnector",

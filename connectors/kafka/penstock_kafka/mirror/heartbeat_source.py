@@ -32,6 +32,7 @@ class HeartbeatSource(Source[HeartbeatConfig]):
     """Heartbeats from one cluster to another."""
 
     name = "mirror-heartbeat-source"
+    replayable = False
     aliases = (
         "MirrorHeartbeatConnector",
         "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector",
