@@ -60,12 +60,6 @@ class CheckpointConfig(MirrorConfig):
         doc="Whether groups of the target that have no members get the translated offsets.",
         group="Groups",
     )
-    sync_group_offsets_interval_seconds: str = key(
-        "",
-        doc="No effect: groups get them with each checkpoint.",
-        no_effect="groups get them with each checkpoint",
-        group="Without effect",
-    )
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""

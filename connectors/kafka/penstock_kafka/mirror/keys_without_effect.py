@@ -31,6 +31,9 @@ class KeysWithoutEffect(Reaching):
     refresh_groups_interval: str = _without_effect("refresh.groups.interval.seconds", _EACH_TIME)
     sync_topic_acls: str = _without_effect("sync.topic.acls.enabled", _RIGHTS)
     sync_topic_acls_interval: str = _without_effect("sync.topic.acls.interval.seconds", _RIGHTS)
+    sync_group_offsets_interval: str = _without_effect(
+        "sync.group.offsets.interval.seconds", "groups get their offsets with each checkpoint"
+    )
     offset_lag_max: str = _without_effect("offset.lag.max", "every transaction has offset syncs")
     emit_offset_syncs: str = _without_effect(
         "emit.offset-syncs.enabled", "the sink writes them where `offset.syncs.topic` is set"
