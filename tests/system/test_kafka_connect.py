@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -160,6 +161,25 @@ def test_kafka_connect_counts_characters_of_a_file(both: Both, tmp_path: Path) -
     both.run("import", "--connector", "counted", "--apply", "--start")
     status = "/connectors/counted/status"
     wait_until(lambda: "file.bad_offset" in both.gateway.get(status).text, SOON, "the error")
+
+
+def test_a_sink_begins_again_at_the_messages_of_a_time(both: Both, tmp_path: Path) -> None:
+    now, file = datetime.now(UTC), tmp_path / "out"
+    both.kafka.create_topic("timed")
+    for minutes, text in ((30, b"a"), (20, b"b"), (10, b"c")):
+        at = round((now - timedelta(minutes=minutes)).timestamp() * 1000)
+        both.kafka.produce("timed", [(None, text)], timestamp=at)
+    sink = {"connector.class": "FileStreamSink", **CONVERTERS["string"]}
+    both.create_here("timed", **sink, file=file, topics="timed")
+    wait_until(lambda: lines(file) == ["a", "b", "c"], SOON, "all messages")
+    both.stop_here("timed")
+    since = (now - timedelta(minutes=25)).isoformat()
+    words = ("offsets", "seek", "timed", "--to", since, "--server", str(both.gateway.base_url))
+    wait_until(lambda: main(list(words)) == 0, SOON, "the task to have let go")
+    stored = both.gateway.get("/connectors/timed/offsets").json()["offsets"]
+    assert [one["offset"] for one in stored] == [{"kafka_offset": 1}]
+    assert both.gateway.put("/connectors/timed/resume").status_code == 202
+    wait_until(lambda: lines(file) == ["a", "b", "c", "b", "c"], SOON, "the messages since then")
 
 
 def said(message: Any, form: str) -> Any:

@@ -11,8 +11,10 @@ from confluent_kafka.admin import AdminClient
 from penstock_connector import Batch, ConfigError, Partition, Pattern, Source, key
 from penstock_kafka.broker import Broker, MessageConfig
 from penstock_kafka.client_settings import LOGIN_PREFIXES, translate
+from penstock_kafka.time_offsets import require_reset, resolve_offsets
 from penstock_kafka.topic_reader import Reading, TopicReader
 
+RESETS: Final = ("earliest", "latest", "none")
 _BATCH_ROWS: Final = 50_000
 """Most messages of a batch, without `consumer.max.poll.records`."""
 
@@ -32,9 +34,9 @@ class KafkaSourceConfig(MessageConfig):
     )
     auto_offset_reset: str = key(
         "earliest",
-        doc="Where a partition begins that was never read, and one whose offset is gone: at its "
-        "first message, or behind its last one; `none` makes the latter an error.",
-        choices=("earliest", "latest", "none"),
+        doc="Where a partition begins that was never read, and one whose offset is gone: "
+        "`earliest`, at its first message; `latest`, behind its last one; `by_duration:PT1H`, at "
+        "the first message of the last hour. With `none`, an offset that is gone is an error.",
         group="Reading",
     )
     positions: bool = key(
@@ -59,6 +61,7 @@ class KafkaSourceConfig(MessageConfig):
                 fix="Set `topics` to names, or `topics.regex` to a regular expression.",
                 config_path="topics",
             )
+        require_reset(self.auto_offset_reset, RESETS, "auto.offset.reset")
         if self.topics_regex:
             Pattern.compile(self.topics_regex, "topics.regex")
         translate("consumer", self.consumer)
@@ -105,6 +108,13 @@ class KafkaSource(Source[KafkaSourceConfig]):
     ) -> Sequence[Partition]:
         """Return the partitions of the topics; a topic that does not exist has none yet."""
         return _partitions(config)
+
+    @classmethod
+    def alter_offsets(
+        cls, config: KafkaSourceConfig, partitions: Sequence[Partition], *, dry_run: bool
+    ) -> Sequence[Partition]:
+        """Refuse offsets that partitions do not have; times become offsets."""
+        return resolve_offsets(Broker(config, "consumer", config.consumer), partitions)
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Read from the offsets of the partitions."""

@@ -13,9 +13,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from penstock_connector import BadRow, Batch, ConnectorError, Partition
 from penstock_connector.messages import MessageDecoder
 from penstock_converters import Converter
-from penstock_kafka.broker import OFFSET_LOST, REQUEST_TIMEOUT_S, Broker, to_connector_error
+from penstock_kafka.broker import OFFSET_LOST, Broker, to_connector_error
 from penstock_kafka.group_mirror import GroupMirror
 from penstock_kafka.messages import messages_of
+from penstock_kafka.time_offsets import bounds, offset_at, reset_time_ms
 
 _QUEUE_KIB: Final = 65_536
 """Messages that are fetched ahead, for all partitions of a task together."""
@@ -81,7 +82,7 @@ class Reading:
     Attributes:
         broker: Where it reads.
         open_converters: Returns new converters of keys and values, for one topic.
-        reset: Where a partition begins that was never read: earliest, latest or none.
+        reset: Where a partition begins that was never read: earliest, latest, none, or a duration.
         batch_rows: Most messages of a batch.
         positions: Whether rows say where their messages are.
         group: Consumer group that is told how far rows are durable; empty: none is.
@@ -140,13 +141,13 @@ class TopicReader:
         if partition.offset is not None:
             place = TopicPartition(topic, number, self._naming.following(partition.offset))
             return self._within(place, partition)
-        if self._reading.reset == "latest":
-            return self._at_end(topic, number, partition)
-        return TopicPartition(topic, number, OFFSET_BEGINNING)
+        if self._reading.reset in {"earliest", "none"}:
+            return TopicPartition(topic, number, OFFSET_BEGINNING)
+        return self._at_reset(topic, number, partition)
 
     def _within(self, place: TopicPartition, partition: Partition) -> TopicPartition:
         """Return a place that the partition has."""
-        low, high = self._bounds(place.topic, place.partition)
+        low, high = bounds(self._broker, self._consumer, place.topic, place.partition)
         if low <= place.offset <= high:
             return place
         if self._reading.reset == "none" or place.offset > high:
@@ -158,24 +159,20 @@ class TopicReader:
                 ),
                 "offsets",
             )
-        if self._reading.reset == "latest":
-            return self._at_end(place.topic, place.partition, partition)
+        if self._reading.reset != "earliest":
+            return self._at_reset(place.topic, place.partition, partition)
         self._decide(low, partition)
         return TopicPartition(place.topic, place.partition, low)
 
-    def _at_end(self, topic: str, number: int, partition: Partition) -> TopicPartition:
-        _, high = self._bounds(topic, number)
-        self._decide(high, partition)
-        return TopicPartition(topic, number, high)
-
-    def _bounds(self, topic: str, number: int) -> tuple[int, int]:
-        """Return the first offset of a partition, and the one after its last message."""
-        place = TopicPartition(topic, number)
-        low, high = self._broker.ask(
-            f"offsets of {topic}-{number}",
-            lambda: self._consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_S),
-        )
-        return low, high
+    def _at_reset(self, topic: str, number: int, partition: Partition) -> TopicPartition:
+        """Return the end of a partition, or the place of the time that `by_duration` means."""
+        at_ms = reset_time_ms(self._reading.reset)
+        if at_ms is None:
+            _, offset = bounds(self._broker, self._consumer, topic, number)
+        else:
+            offset = offset_at(self._broker, self._consumer, topic, number, at_ms)
+        self._decide(offset, partition)
+        return TopicPartition(topic, number, offset)
 
     def _decide(self, offset: int, partition: Partition) -> None:
         """Make a decided beginning durable before any row: a restart must not decide again."""

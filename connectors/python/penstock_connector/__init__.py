@@ -13,6 +13,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
   wait for their transaction, in memory and files
 - `penstock_connector.messages`: rows ↔ messages of brokers, by converters;
   `penstock_connector.dead_letters`: dead letters as the messages that they were
+- `penstock_connector.instants`: times that people write instead of offsets
 - `penstock_connector.connection`: the keys of a connection, and calls that are made again
 - `penstock_connector.reach`: folders and hosts that a node lets a connector reach
 - `penstock_values.decimals`: numbers of others as decimals, exactly

@@ -23,6 +23,7 @@ from penstock_connector import (
     Source,
     key,
 )
+from penstock_connector.instants import TIMESTAMP, to_milliseconds
 from penstock_connector.messages import MESSAGE_SCHEMA, POSITION_SCHEMA, MessageDecoder
 from penstock_rocketmq.cluster import Cluster, Queue, Route
 from penstock_rocketmq.config import CONSUMER_GROUP, MessageConfig
@@ -175,6 +176,17 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
             return [
                 Partition(_key(topic, queue), datasets=(topic,)) for topic, queue in sorted(found)
             ]
+        finally:
+            cluster.close()
+
+    @classmethod
+    def alter_offsets(
+        cls, config: RocketmqSourceConfig, partitions: Sequence[Partition], *, dry_run: bool
+    ) -> Sequence[Partition]:
+        """Refuse offsets that queues do not have; times become offsets."""
+        cluster = Cluster(config)
+        try:
+            return [_resolve(cluster, one) for one in partitions]
         finally:
             cluster.close()
 
@@ -376,6 +388,33 @@ def _queues_away(
     missing = {(topic, queue) for topic, queue in missing if topic in names}
     masters = cluster.list_masters() if missing else {}
     return [(topic, queue) for topic, queue in missing if queue.broker not in masters]
+
+
+def _resolve(cluster: Cluster, partition: Partition) -> Partition:
+    """Return a partition with the offset that somebody wants: a time becomes an offset."""
+    key, offset = partition.key, partition.offset
+    if offset is None:
+        return partition
+    if set(key) != {"topic", "broker", "queue"} or type(key["queue"]) is not int:
+        raise _refused(f"{dict(key)!r} is no queue", "Write topic, broker and queue.")
+    topic, queue = _place(partition)
+    address = cluster.find_master(topic, queue.broker)
+    low, high = cluster.bounds(address, topic, queue.number)
+    if set(offset) == {TIMESTAMP}:
+        at_ms = to_milliseconds(offset[TIMESTAMP])
+        found = cluster.offset_at(address, topic, queue.number, at_ms)
+        return Partition(key, {"offset": min(max(found, low), high)})
+    wanted = offset.get("offset")
+    if set(offset) != {"offset"} or type(wanted) is not int or not 0 <= wanted <= high:
+        raise _refused(
+            f"{dict(offset)!r} is no offset of {_where(topic, queue)}, which ends at {high}",
+            f'Write {{"offset": {high}}} for its end.',
+        )
+    return partition
+
+
+def _refused(message: str, fix: str) -> ConfigError:
+    return ConfigError("rocketmq.offset", message, fix=fix)
 
 
 def _place(partition: Partition) -> tuple[str, Queue]:

@@ -15,6 +15,7 @@ from penstock.cli.gateway_client import GatewayClient, url_path
 from penstock.cli.gateway_options import CONNECTOR, NounParser
 from penstock.cli.output import print_value
 from penstock.model.errors import ConfigError
+from penstock.model.offset import TIMESTAMP
 
 _STOP_FIRST: Final = "; stop it first"
 _MAX_BYTES: Final = 1 << 20
@@ -29,6 +30,13 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         "set", f"set offsets; null removes one{_STOP_FIRST}", _set, name=CONNECTOR
     )
     set_offsets.add_argument("file", help="as `get -o json` prints it; - for standard input")
+    seek = noun.add_verb(
+        "seek",
+        f"begin at the messages of a time, in topics of brokers{_STOP_FIRST}",
+        _seek,
+        name=CONNECTOR,
+    )
+    seek.add_argument("--to", required=True, help="2026-01-31T12:00:00Z")
     noun.add_verb("reset", f"remove all offsets{_STOP_FIRST}", _reset, name=CONNECTOR)
     rewind = noun.add_verb(
         "rewind", f"restore the offsets of an earlier time{_STOP_FIRST}", _rewind, name=CONNECTOR
@@ -52,6 +60,22 @@ def _set(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     offsets = _read_offsets(arguments.file)
     path = url_path("connectors", arguments.name, "offsets")
     print_value(arguments.output, gateway.send("PATCH", path, offsets))
+    return 0
+
+
+def _seek(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("connectors", arguments.name, "offsets")
+    listed = gateway.get(path)["offsets"]
+    if not listed:
+        raise ConfigError(
+            "offset.nothing_to_alter",
+            f"{arguments.name} has no offsets yet",
+            fix="Set where it begins: `auto.offset.reset`, or by_duration:PT1H for the last hour.",
+        )
+    wanted = [
+        {"partition": one["partition"], "offset": {TIMESTAMP: arguments.to}} for one in listed
+    ]
+    print_value(arguments.output, gateway.send("PATCH", path, {"offsets": wanted}))
     return 0
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from penstock.model.stream import PreparedTxn
+
+TIMESTAMP: Final = "timestamp"
+"""Field of an offset that is a time instead, which the plugin of a broker resolves."""
 
 
 @dataclass(frozen=True, slots=True)

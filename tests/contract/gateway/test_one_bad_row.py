@@ -133,7 +133,7 @@ def test_a_bad_row_of_a_topic_is_told_by_its_numbers_there(gateway, made, tmp_pa
     assert letter["attempt"] >= 0
     told = headers(letter)
     assert (told["topic"], told["partition"], told["offset"]) == (topic, "0", str(BAD))
-    assert (told["connector.name"], told["task.id"]) == (name, letter["task"])
+    assert (told["connector.name"], told["task.id"]) == (name, letter["task"].rpartition("-")[2])
     assert told["exception.class.name"] == letter["code"]
     assert told["exception.message"] == letter["message"]
 

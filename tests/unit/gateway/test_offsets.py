@@ -27,6 +27,19 @@ def test_a_sink_has_kafkas_names():
     assert asked(SINK, shown) == {partition_id({"topic": "t", "partition": 1}): {"offset": 5}}
 
 
+def test_a_queue_has_its_own_names():
+    key, offset = {"topic": "t", "broker": "b", "queue": 1}, {"offset": 5}
+    shown = offsets.offset_body(SINK, key, offset).to_json()
+    assert shown == {"partition": key, "offset": offset}
+    assert asked(SINK, shown) == {partition_id(key): offset}
+
+
+def test_an_offset_may_be_a_time():
+    one = {"partition": {"kafka_topic": "t", "kafka_partition": 1}, "offset": {"timestamp": "2026"}}
+    id_ = partition_id({"topic": "t", "partition": 1})
+    assert asked(SINK, one) == {id_: {"timestamp": "2026"}}
+
+
 @pytest.mark.parametrize(
     ("key", "offset"),
     [

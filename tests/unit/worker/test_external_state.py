@@ -10,7 +10,7 @@ from penstock.model.connector import ApplyAction, Connector, ConnectorKind, Targ
 from penstock.model.errors import ConfigError, Diagnostic, InternalError, PenstockError, Severity
 from penstock.plugin.responses import ApplyResult
 from penstock.worker.admin import external_state
-from penstock.worker.admin.external_state import StateApplier
+from penstock.worker.admin.external_state import OffsetAlterer, StateApplier
 
 PIPELINE = Connector("orders", {}, ConnectorKind.PIPELINE)
 
@@ -52,6 +52,45 @@ def resolved(connector):
     return SimpleNamespace(
         kind=connector.kind, settings=settings, secret_texts=[], target=target, reach=reach
     )
+
+
+def alter(monkeypatch, offsets, *, on_broker):
+    """Alter offsets of a sink; returns them, whether a plugin was called, and who was asked."""
+    asked = []
+
+    async def acquired(_host, _resolved, role):
+        async def alter_offsets(_target, wanted, *, dry_run):
+            asked.append(role)
+            return [replace(one, offset={"offset": 7}) for one in wanted]
+
+        spec = SimpleNamespace(alters_offsets=role == "source")
+        return SimpleNamespace(spec=spec, alter_offsets=alter_offsets), None
+
+    async def resolve(connector):
+        return SimpleNamespace(
+            kind=connector.kind, settings=SimpleNamespace(replay=None), secret_texts=[],
+            on_broker=on_broker, is_of_node=lambda role: role == "source",
+        )  # fmt: skip
+
+    monkeypatch.setattr(external_state, "acquire_plugin", acquired)
+    context = SimpleNamespace(host=None, resolve=resolve)
+    sink = Connector("orders", {}, ConnectorKind.SINK)
+    found = asyncio.run(OffsetAlterer(context).alter(sink, offsets, dry_run=False))
+    return found.offsets, found.plugin_called, asked
+
+
+def test_the_end_at_the_brokers_makes_offsets_of_times(monkeypatch):
+    wanted = {'{"partition":0,"topic":"t"}': {"timestamp": "2026-01-31T12:00:00Z"}}
+    found, called, asked = alter(monkeypatch, wanted, on_broker=True)
+    assert found == {id_: {"offset": 7} for id_ in wanted}
+    assert (called, asked) == (False, ["source"]), "no plugin of the connector was asked"
+
+
+def test_a_time_in_an_embedded_topic_is_refused(monkeypatch):
+    wanted = {'{"partition":0,"topic":"t"}': {"timestamp": "2026-01-31T12:00:00Z"}}
+    with pytest.raises(ConfigError) as caught:
+        alter(monkeypatch, wanted, on_broker=False)
+    assert caught.value.code == "offset.no_time"
 
 
 @pytest.fixture

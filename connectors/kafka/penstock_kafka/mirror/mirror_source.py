@@ -17,11 +17,14 @@ from penstock_converters import Converter
 from penstock_converters.registry import create_converter
 from penstock_kafka.broker import Broker
 from penstock_kafka.client_settings import translate
+from penstock_kafka.kafka_source import RESETS
 from penstock_kafka.mirror.config import MirrorConfig
 from penstock_kafka.mirror.policy import NameFilter
 from penstock_kafka.mirror.target_topics import EXCLUDED, TargetTopics
+from penstock_kafka.time_offsets import require_reset
 from penstock_kafka.topic_reader import Naming, Reading, TopicReader
 
+_RESET: Final = "auto.offset.reset"
 _BATCH_ROWS: Final = 50_000
 _BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
@@ -66,6 +69,7 @@ class MirrorSourceConfig(MirrorConfig):
         self.names()
         self.target_topics()
         translate("consumer", self.consumer_keys)
+        require_reset(self.reset, RESETS, f"consumer.{_RESET}")
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and do nothing, and why."""
@@ -73,8 +77,14 @@ class MirrorSourceConfig(MirrorConfig):
 
     @property
     def consumer_keys(self) -> dict[str, str]:
-        """Settings of the consumer."""
-        return {**self.consumer, **self.source_consumer}
+        """Settings of the consumer, but for where it begins."""
+        keys = {**self.consumer, **self.source_consumer}
+        return {name: text for name, text in keys.items() if name != _RESET}
+
+    @property
+    def reset(self) -> str:
+        """Where a partition begins that was never read."""
+        return {**self.consumer, **self.source_consumer}.get(_RESET, "earliest")
 
     def names(self) -> NameFilter:
         """Return which topics are mirrored."""
@@ -150,7 +160,7 @@ class MirrorSource(Source[MirrorSourceConfig]):
         reading = Reading(
             Broker(config.source_login(), "consumer", keys),
             _as_bytes,
-            keys.get("auto.offset.reset", "earliest"),
+            config.reset,
             int(keys.get("max.poll.records", _BATCH_ROWS)),
             positions=True,
         )

@@ -23,6 +23,7 @@ from penstock.gateway.routes import bodies
 from penstock.model.admin import AlteredOffsets
 from penstock.model.connector import TOPIC_KINDS, ApplyAction, Connector, ConnectorKind
 from penstock.model.errors import ConfigError
+from penstock.model.offset import TIMESTAMP
 from penstock_values.identity import canonical_json, parse_canonical, partition_id, partition_key
 
 MAX_PARTITIONS_PER_CALL: Final = 800
@@ -102,6 +103,9 @@ async def _batches(changes: Changes) -> AsyncIterator[Offsets]:
 router = APIRouter(tags=["offsets"])
 
 _PARTITION_KEYS: Final = frozenset({"kafka_topic", "kafka_partition"})
+_QUEUE: Final = "queue"
+"""Field of the partitions of RocketMQ's topics, which Kafka Connect has no names for."""
+
 _EXAMPLE: Final = (
     'Write for example: {"partition": {"kafka_topic": "orders", "kafka_partition": 0}, '
     '"offset": {"kafka_offset": 42}}.'
@@ -164,7 +168,7 @@ def offset_body(
 
     Values without a JSON type are tagged, such as `{"$date": …}`, and are accepted in this form.
     """
-    if kind in TOPIC_KINDS:
+    if kind in TOPIC_KINDS and _QUEUE not in key:
         key = {"kafka_topic": key["topic"], "kafka_partition": key["partition"]}
         offset = {"kafka_offset": offset["offset"]}
     return bodies.Offset(partition=_to_json(key), offset=_to_json(offset))
@@ -208,7 +212,7 @@ def _parse_offset(
     offset = fields.get("offset")
     if offset is not None:
         offset = require_object(offset, f"{where}.offset")
-    if kind in TOPIC_KINDS:
+    if kind in TOPIC_KINDS and _QUEUE not in key:
         key, offset = _parse_topic_offset(key, offset, where)
     id_ = partition_id(parse_fields(key, f"{where}.partition"))
     return id_, None if offset is None else parse_fields(offset, f"{where}.offset")
@@ -231,6 +235,8 @@ def _parse_topic_offset(
         )
     if offset is None:
         return {"topic": topic, "partition": partition}, None
+    if set(offset) == {TIMESTAMP}:
+        return {"topic": topic, "partition": partition}, offset
     if set(offset) != {"kafka_offset"}:
         raise _invalid_topic_offset(
             "The offset for a sink connector should either be null or contain the key "

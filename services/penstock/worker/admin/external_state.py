@@ -13,6 +13,7 @@ from penstock.connector_config.validation import refuse_errors
 from penstock.model.admin import AlteredOffsets, AppliedConnector
 from penstock.model.connector import ApplyAction, Connector, ConnectorKind, Partition, Target
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity
+from penstock.model.offset import TIMESTAMP
 from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.telemetry.redaction import redact_errors
 from penstock.worker.config.resolved_config import ResolvedConfig, WorkerContext, acquire_plugin
@@ -125,21 +126,44 @@ class OffsetAlterer:
             PenstockError: the plugin refuses them, fails, or is not installed.
         """
         resolved = await self._context.resolve(connector)
-        if not (role := _offset_role(resolved)):
-            return AlteredOffsets(plugin_called=False, offsets=offsets)
+        roles = _offset_roles(resolved)
+        if "source" not in roles:
+            _refuse_times(offsets)
+        altered = AlteredOffsets(plugin_called=False, offsets=offsets)
+        with redact_errors(resolved.secret_texts):
+            for role in roles:
+                altered = await self._alter(resolved, role, altered, dry_run=dry_run)
+        return altered
+
+    async def _alter(
+        self, resolved: ResolvedConfig, role: str, before: AlteredOffsets, *, dry_run: bool
+    ) -> AlteredOffsets:
         process, target = await acquire_plugin(self._context.host, resolved, role)
         if not process.spec.alters_offsets:
-            return AlteredOffsets(plugin_called=False, offsets=offsets)
-        wanted = [Partition(partition_key(id_), offset) for id_, offset in offsets.items()]
-        with redact_errors(resolved.secret_texts):
-            altered = await process.alter_offsets(target, wanted, dry_run=dry_run)
-        return AlteredOffsets(plugin_called=True, offsets={p.id: p.offset for p in altered})
+            return before
+        wanted = [Partition(partition_key(id_), offset) for id_, offset in before.offsets.items()]
+        altered = await process.alter_offsets(target, wanted, dry_run=dry_run)
+        called = before.plugin_called or not resolved.is_of_node(role)
+        return AlteredOffsets(plugin_called=called, offsets={p.id: p.offset for p in altered})
 
 
-def _offset_role(resolved: ResolvedConfig) -> str:
-    """Return the role of the plugin that the offsets belong to; empty where it is a topic."""
+def _offset_roles(resolved: ResolvedConfig) -> tuple[str, ...]:
+    """Return the roles of the plugins that are asked about offsets, in order; none where they are
+    those of an embedded topic.
+    """
     if resolved.settings.replay is not None:
-        return ""  # a replay reads dead letters, not its source
+        return ()  # a replay reads dead letters, not its source
     if resolved.kind in _READS_PLUGIN:
-        return "source"
-    return "sink" if resolved.kind is ConnectorKind.SINK else ""
+        return ("source",)
+    if resolved.kind is not ConnectorKind.SINK:
+        return ()
+    return ("source", "sink") if resolved.on_broker else ("sink",)
+
+
+def _refuse_times(offsets: Mapping[str, Mapping[str, Any] | None]) -> None:
+    if any(offset is not None and TIMESTAMP in offset for offset in offsets.values()):
+        raise ConfigError(
+            "offset.no_time",
+            "rows of embedded topics are not found by a time",
+            fix="Set an offset; `penstock offsets rewind --to` restores those of an earlier time.",
+        )

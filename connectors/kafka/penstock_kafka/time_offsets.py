@@ -1,0 +1,121 @@
+"""Offsets by time: where a partition begins that is read from a time on, and offsets that people
+set.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from penstock_connector import ConfigError, Partition
+from penstock_connector.instants import TIMESTAMP, to_milliseconds
+from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker
+
+BY_DURATION: Final = "by_duration:"
+
+_DURATION: Final = re.compile(
+    r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{1,9})?)S)?)?"
+)
+_SECONDS: Final = (86_400, 3_600, 60, 1)
+
+
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of an ISO 8601 duration, `PT1H30M` or `P2D`; None where it is none."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found.groups()):
+        return None
+    return sum(float(part or 0) * unit for part, unit in zip(found.groups(), _SECONDS, strict=True))
+
+
+def require_reset(reset: str, choices: Sequence[str], path: str) -> None:
+    """Refuse a value of `auto.offset.reset`.
+
+    Raises:
+        ConfigError: `config.invalid_choice`.
+    """
+    is_duration = reset.startswith(BY_DURATION)
+    if reset in choices or (is_duration and parse_duration(reset.removeprefix(BY_DURATION))):
+        return
+    raise ConfigError(
+        "config.invalid_choice",
+        f"`{path}` is {reset[:100]!r}",
+        fix=f"Use {', '.join(choices)}, or a duration such as {BY_DURATION}PT1H.",
+        config_path=path,
+    )
+
+
+def reset_time_ms(reset: str) -> int | None:
+    """Return the time from which on `by_duration:…` reads; None for another reset."""
+    if not reset.startswith(BY_DURATION):
+        return None
+    seconds = parse_duration(reset.removeprefix(BY_DURATION)) or 0
+    return int((time.time() - seconds) * 1000)
+
+
+def offset_at(broker: Broker, consumer: Consumer, topic: str, number: int, at_ms: int) -> int:
+    """Return the offset of the first message of a time or later; the end where there is none."""
+    wanted, stage = TopicPartition(topic, number, max(at_ms, 0)), f"offset of {topic}-{number}"
+    (found,) = broker.ask(
+        stage, lambda: consumer.offsets_for_times([wanted], timeout=REQUEST_TIMEOUT_S)
+    )
+    if found.offset >= 0:
+        return int(found.offset)
+    return bounds(broker, consumer, topic, number)[1]
+
+
+def bounds(broker: Broker, consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
+    """Return the first offset of a partition, and the one after its last message."""
+    place = TopicPartition(topic, number)
+    low, high = broker.ask(
+        f"offsets of {topic}-{number}",
+        lambda: consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_S),
+    )
+    return low, high
+
+
+def resolve_offsets(broker: Broker, partitions: Sequence[Partition]) -> list[Partition]:
+    """Return partitions with the offsets that people want: times become offsets.
+
+    Raises:
+        ConfigError: `kafka.offset`: the partition does not exist, or does not reach so far.
+    """
+    consumer = Consumer(broker.settings(group_id="penstock-offsets", enable_auto_commit=False))
+    try:
+        known = broker.topics(consumer, "topics")
+        return [_resolve(broker, consumer, known, one) for one in partitions]
+    finally:
+        consumer.close()
+
+
+def _resolve(
+    broker: Broker, consumer: Consumer, known: Mapping[str, Any], partition: Partition
+) -> Partition:
+    if partition.offset is None:
+        return partition
+    topic, number = str(partition.key.get("topic")), partition.key.get("partition")
+    if topic not in known or type(number) is not int or number not in known[topic].partitions:
+        raise _refused(
+            f"the brokers have no partition {number} of {topic}",
+            "Name partitions as `penstock offsets get` prints them.",
+        )
+    offset = partition.offset
+    if set(offset) == {TIMESTAMP}:
+        at = offset_at(broker, consumer, topic, number, to_milliseconds(offset[TIMESTAMP]))
+        return Partition(partition.key, {"offset": at})
+    wanted = offset.get("offset")
+    _, high = bounds(broker, consumer, topic, number)
+    if set(offset) != {"offset"} or type(wanted) is not int or not 0 <= wanted <= high:
+        raise _refused(
+            f"{dict(offset)!r} is no offset of {topic}-{number}, which ends at {high}",
+            f'Write {{"offset": {high}}} for its end, or '
+            f'{{"{TIMESTAMP}": "2026-01-31T12:00:00Z"}}.',
+        )
+    return partition
+
+
+def _refused(message: str, fix: str) -> ConfigError:
+    return ConfigError("kafka.offset", message, fix=fix)
