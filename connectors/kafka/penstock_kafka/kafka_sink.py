@@ -98,10 +98,12 @@ class KafkaSinkConfig(MessageConfig):
     offsets_storage_replication_factor: int = key(
         -1, doc="Copies of that topic; -1: as the brokers say.", group="Writing"
     )
-    dead_letters: bool = key(
-        False,
-        doc="Whether the rows are dead letters, which are sent as the messages that they were: for "
+    dead_letters: str = key(
+        "",
+        doc="What rows are that are dead letters: `messages` of these brokers, which are sent as "
+        "they were, or other `rows`, which are sent as JSON. For "
         "`errors.deadletterqueue.sink.dead.letters`.",
+        choices=("", "messages", "rows"),
         group="Writing",
     )
     positions: bool = key(
@@ -317,10 +319,12 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         schemas.
         """
         config = self.config
-        if config.dead_letters:
+        if config.dead_letters == "messages":
             if self._originals is None:
                 self._originals = Originals(self._broker.for_offsets())
             return DeadLetterEncoder("kafka", dataset, schema, self._originals.read)
+        if config.dead_letters:
+            return DeadLetterEncoder("kafka", dataset, schema, None)
         if slot not in self._sides:
             self._sides[slot] = config.open_key_converter(), config.open_value_converter()
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())

@@ -14,7 +14,7 @@ from penstock_connector import RetriableError
 from penstock_connector.dead_letters import MessagePosition, OriginalMessage
 from penstock_kafka.broker import OFFSET_LOST, REQUEST_TIMEOUT_S, Broker, to_connector_error
 
-_NEAR: Final = 1_000
+_NEAR: Final = 200
 """Offsets up to which reading on is cheaper than beginning again at the next message."""
 
 _ENDED: Final = frozenset({KafkaError._PARTITION_EOF, *OFFSET_LOST})  # noqa: SLF001
@@ -99,7 +99,10 @@ class Originals:
         with self._broker.errors(stage):
             self._consumer.assign([TopicPartition(topic, number, wanted[0].offset)])
             while time.monotonic() < deadline:
-                for message in self._consumer.consume(_NEAR, timeout=0.2):
+                messages = self._consumer.consume(_NEAR, timeout=0.2)
+                if messages:
+                    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+                for message in messages:
                     if (error := message.error()) is not None:
                         if error.code() in _ENDED:
                             return found

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock_connector import ConfigError, Partition
 from penstock_connector.instants import TIMESTAMP, to_milliseconds
@@ -59,11 +59,16 @@ def reset_time_ms(reset: str) -> int | None:
 def offset_at(broker: Broker, consumer: Consumer, topic: str, number: int, at_ms: int) -> int:
     """Return the offset of the first message of a time or later; the end where there is none."""
     wanted, stage = TopicPartition(topic, number, max(at_ms, 0)), f"offset of {topic}-{number}"
-    (found,) = broker.ask(
-        stage, lambda: consumer.offsets_for_times([wanted], timeout=REQUEST_TIMEOUT_S)
-    )
-    if found.offset >= 0:
+
+    def ask() -> int:
+        (found,) = consumer.offsets_for_times([wanted], timeout=REQUEST_TIMEOUT_S)
+        if found.error is not None:
+            raise KafkaException(found.error)
         return int(found.offset)
+
+    offset = broker.ask(stage, ask)
+    if offset >= 0:
+        return offset
     return bounds(broker, consumer, topic, number)[1]
 
 
@@ -83,6 +88,8 @@ def resolve_offsets(broker: Broker, partitions: Sequence[Partition]) -> list[Par
     Raises:
         ConfigError: `kafka.offset`: the partition does not exist, or does not reach so far.
     """
+    if all(one.offset is None for one in partitions):
+        return list(partitions)
     consumer = Consumer(broker.settings(group_id="penstock-offsets", enable_auto_commit=False))
     try:
         known = broker.topics(consumer, "topics")
@@ -97,13 +104,16 @@ def _resolve(
     if partition.offset is None:
         return partition
     topic, number = str(partition.key.get("topic")), partition.key.get("partition")
+    is_time = set(partition.offset) == {TIMESTAMP}
+    if is_time and topic not in known:  # it was deleted: nothing is left to begin at
+        return Partition(partition.key)
     if topic not in known or type(number) is not int or number not in known[topic].partitions:
         raise _refused(
             f"the brokers have no partition {number} of {topic}",
             "Name partitions as `penstock offsets get` prints them.",
         )
     offset = partition.offset
-    if set(offset) == {TIMESTAMP}:
+    if is_time:
         at = offset_at(broker, consumer, topic, number, to_milliseconds(offset[TIMESTAMP]))
         return Partition(partition.key, {"offset": at})
     wanted = offset.get("offset")

@@ -16,7 +16,7 @@ REASON = "__connect.errors."
 
 def sink(kafka, topic, **more):
     return {
-        "bootstrap.servers": kafka.bootstrap, "topic": f"{topic}.dead", "dead.letters": "true",
+        "bootstrap.servers": kafka.bootstrap, "topic": f"{topic}.dead", "dead.letters": "messages",
         "offsets.storage.topic": f"{topic}-offsets", "transactional.id.prefix": f"{topic}-", **more,
     }  # fmt: skip
 
@@ -41,8 +41,8 @@ def test_key_value_time_and_headers_are_those_of_the_message(kafka, topic):
     now_ms = time.time_ns() // 1_000_000 - 1000
     kafka.produce(topic, [(b"k0", b"\xff0")], timestamp=now_ms, headers=[("h", b"1"), ("h", b"2")])
     kafka.produce(topic, [(None, b"1"), (b"k2", None), (b"k3", b"3")])
-    offsets = ("0", '{"offset":2}', "3")
-    found = send(kafka, topic, *(place(topic, offset, row="{}") for offset in offsets))
+    unread = place(topic, '{"offset":2}', raw=b"")
+    found = send(kafka, topic, place(topic, "0", row="{}"), unread, place(topic, "3", row="{}"))
     assert [(one.key(), one.value()) for one in found] == [
         (b"k0", b"\xff0"), (b"k2", None), (b"k3", b"3"),
     ]  # fmt: skip
@@ -85,6 +85,20 @@ def test_messages_far_from_each_other_and_of_a_transaction_are_found(kafka, topi
     assert [one.value() for one in send(kafka, topic, *letters)] == [
         b"%d" % offset for _, offset in wanted
     ]
+
+
+def test_rows_that_were_no_messages_of_these_brokers_are_sent_as_json(kafka, topic):
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(b"k", b"another")])
+    behind = place(topic, '{"offset":0}', row='{"n":1}')
+    elsewhere = place(topic, "0", row='{"n":2}')
+    elsewhere["partition"] = json.dumps({"cluster": "A", "partition": 0, "topic": topic})
+    found = send(kafka, topic, behind, elsewhere)
+    assert [(one.key(), one.value()) for one in found] == [(None, b'{"n":1}'), (None, b'{"n":2}')]
+    ours = place(topic, "0", row='{"n":3}')
+    again = {"offsets.storage.topic": f"{topic}-again", "dead.letters": "rows"}
+    last = send(kafka, topic, ours, **again)[-1]
+    assert (last.key(), last.value()) == (None, b'{"n":3}')
 
 
 def test_other_rows_are_refused(kafka, topic):

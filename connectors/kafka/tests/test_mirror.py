@@ -1,6 +1,7 @@
 """Topics of one cluster in another one. One broker is both clusters: names tell them apart."""
 
 import struct
+import time
 
 import pytest
 from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
@@ -9,7 +10,8 @@ from penstock_kafka.mirror.checkpoint_source import OffsetSyncs
 from penstock_kafka.mirror.policy import NameFilter, ReplicationPolicy
 from penstock_kafka.mirror.records import Checkpoint, OffsetSync
 
-from penstock_connector.testing import RemoteError, plan, sink_task, source_task
+from penstock_connector import Partition
+from penstock_connector.testing import RemoteError, alter_offsets, plan, sink_task, source_task
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
@@ -50,6 +52,7 @@ def test_names_are_those_of_mirror_maker(is_identity, topic, remote, cycle):
 
 def test_which_topics_are_mirrored():
     policy, names = ReplicationPolicy(".", False, "A"), NameFilter(["o.*"], ["other"], "topics")
+    assert not policy.mirrors("penstock-offsets", "B", NameFilter([".*"], [], "topics"))
     taken = ["orders", "other", "x", "heartbeats", "B.heartbeats", "o.internal", "__o", "B.orders"]
     assert [one for one in taken if policy.mirrors(one, "B", names)] == ["orders", "heartbeats"]
 
@@ -176,6 +179,43 @@ def test_groups_have_checkpoints_and_may_move(kafka, topic):
     expected = Checkpoint(group, f"A.{topic}", 0, 10, 13)
     assert (row["__key"], row["value"]) == expected.encode()
     assert kafka.group_offset(group, f"A.{topic}") == 13
+
+
+def test_a_partition_keeps_offset_syncs_of_all_its_past():
+    syncs = OffsetSyncs()
+    for at in range(10_000):
+        syncs.add(OffsetSync("t", 0, at * 10, at * 11))
+    assert len(syncs.known["t", 0]) <= 256
+    assert syncs.translate("t", 0, 0) == 0
+    assert syncs.translate("t", 0, 99_990) == 109_989
+    assert 0 < syncs.translate("t", 0, 50_000) <= 55_000
+
+
+def test_offsets_of_a_mirror_are_those_of_the_last_message(kafka, topic):
+    kafka.create_topic(topic)
+    now_ms = time.time_ns() // 1_000_000
+    kafka.produce(topic, [(None, b"x")] * 3, timestamp=now_ms)
+    key = {"cluster": "A", "topic": topic, "partition": 0}
+
+    def altered(offset):
+        wanted = [Partition(key, offset)]
+        (found,) = alter_offsets(MirrorSource, clusters(kafka, topic), wanted)
+        assert found.key == key
+        return found.offset
+
+    assert altered({"offset": 2}) == {"offset": 2}
+    assert altered({"offset": -1}) == {"offset": -1}
+    assert altered({"timestamp": now_ms}) == {"offset": -1}
+    assert altered({"timestamp": now_ms + 1}) == {"offset": 2}
+    with pytest.raises(RemoteError):
+        altered({"offset": 3})
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1"])
+def test_an_interval_of_nothing_is_none(kafka, topic, seconds):
+    given = clusters(kafka, topic, emit__heartbeats__interval__seconds=seconds)
+    del given["topics"]
+    assert plan(HeartbeatSource, given) == []
 
 
 def test_heartbeats_come_in_time(kafka, topic):

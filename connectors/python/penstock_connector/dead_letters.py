@@ -59,8 +59,11 @@ ReadOriginals: TypeAlias = Callable[
 class DeadLetterEncoder:
     """Makes messages of dead letters."""
 
-    def __init__(self, system: str, dataset: str, schema: pa.Schema, read: ReadOriginals) -> None:
-        """`system` begins the codes of errors.
+    def __init__(
+        self, system: str, dataset: str, schema: pa.Schema, read: ReadOriginals | None
+    ) -> None:
+        """`system` begins the codes of errors. `read` None: the rows were never messages of these
+        brokers.
 
         Raises:
             SchemaError: `<system>.not_dead_letters`: the rows are something else.
@@ -83,8 +86,12 @@ class DeadLetterEncoder:
             if HEADERS in rows.schema.names
             else [None] * rows.num_rows
         )
-        positions = list(map(_parse_position, columns[0], columns[1]))
-        found = self._read(sorted({one for one in positions if one is not None}))
+        positions: list[MessagePosition | None] = [None] * rows.num_rows
+        found: Mapping[MessagePosition, OriginalMessage] = {}
+        if self._read is not None:
+            places = zip(columns[0], columns[1], columns[3], strict=True)
+            positions = [_parse_position(*one) for one in places]
+            found = self._read(sorted({one for one in positions if one is not None}))
         messages = [
             _to_message(position, found.get(position) if position else None, row, raw, why)
             for position, row, raw, why in zip(positions, *columns[2:], reasons, strict=True)
@@ -122,16 +129,23 @@ def _with_position(
     return name, value
 
 
-def _parse_position(partition: str | None, offset: str | None) -> MessagePosition | None:
+_PARTITIONS: Final = ({"topic", "partition"}, {"topic", "broker", "queue"})
+"""Keys of partitions of the two kinds of brokers."""
+
+
+def _parse_position(
+    partition: str | None, offset: str | None, raw: bytes | None
+) -> MessagePosition | None:
     """Return the place in `partition`, the id of a partition of a topic, and `offset`: the number
-    of a row, or `{"offset": n}` of a message that could not be read. None: the row was no message.
+    of a row, or `{"offset": n}` of a message that could not be read, which has its bytes in `raw`.
+    None: it is not known.
     """
     key, place = _parse(partition), _parse(offset)
-    if isinstance(place, Mapping):
-        place = place.get("offset")
-    if not isinstance(key, Mapping) or type(place) is not int:
+    if isinstance(place, Mapping):  # of other rows, it is where reading goes on behind them
+        place = place.get("offset") if raw is not None else None
+    if not isinstance(key, Mapping) or set(key) not in _PARTITIONS or type(place) is not int:
         return None
-    topic, number = key.get("topic"), key.get("partition", key.get("queue"))
+    topic, number = key["topic"], key.get("partition", key.get("queue"))
     if not isinstance(topic, str) or type(number) is not int:
         return None
     return MessagePosition(topic, str(key.get("broker", "")), number, place)

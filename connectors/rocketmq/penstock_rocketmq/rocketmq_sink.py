@@ -96,10 +96,12 @@ class RocketmqSinkConfig(MessageConfig):
     producer_group: str = key(
         "penstock", doc="Group of producers that brokers know us by.", group="Writing"
     )
-    dead_letters: bool = key(
-        False,
-        doc="Whether the rows are dead letters, which are sent as the messages that they were: for "
+    dead_letters: str = key(
+        "",
+        doc="What rows are that are dead letters: `messages` of these brokers, which are sent as "
+        "they were, or other `rows`, which are sent as JSON. For "
         "`errors.deadletterqueue.sink.dead.letters`.",
+        choices=("", "messages", "rows"),
         group="Writing",
     )
     max_message_size: int = key(
@@ -296,10 +298,12 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         schemas.
         """
         config = self.config
-        if config.dead_letters:
+        if config.dead_letters == "messages":
             if self._originals is None:
                 self._originals = Originals(Cluster(config), CONSUMER_GROUP)
             return DeadLetterEncoder("rocketmq", dataset, schema, self._originals.read)
+        if config.dead_letters:
+            return DeadLetterEncoder("rocketmq", dataset, schema, None)
         if slot not in self._sides:
             self._sides[slot] = config.open_key_converter(), config.open_value_converter()
         schema = _keyed(pa.RecordBatch.from_pylist([], schema), config, {}).schema

@@ -35,7 +35,7 @@ def broker(rocketmq, topic):
 
 def send(rocketmq, topic, *letters):
     """Write dead letters, and return the messages that they are, of all queues."""
-    given = {"namesrv.addr": rocketmq.namesrv, "topic": f"{topic}-dead", "dead.letters": "true"}
+    given = {"namesrv.addr": rocketmq.namesrv, "topic": f"{topic}-dead", "dead.letters": "messages"}
     given |= {"topic.queues": "1", **rocketmq.login}
     with sink_task(RocketmqSink, given) as task:
         rows = pa.RecordBatch.from_pylist(list(letters), DEAD_LETTER_SCHEMA)
@@ -49,7 +49,7 @@ def test_body_keys_tags_and_properties_are_those_of_the_message(rocketmq, broker
     found = send(
         rocketmq,
         topic,
-        place(broker, topic, '{"offset":1}', row="{}"),
+        place(broker, topic, '{"offset":1}', raw=b"?"),
         place(broker, topic, "2", row="{}"),
         place(broker, topic, "9", row='{"n":9}'),
         place(broker, f"{topic}-none", "0", raw=b"raw"),

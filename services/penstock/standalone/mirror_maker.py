@@ -90,7 +90,7 @@ def read_mirrors(config: Mapping[str, str]) -> Mirrors:
             raise _missing(f"the cluster {alias} has no brokers", path, "host1:9092,host2:9092")
     node, warnings = dict[str, str](), list[Diagnostic]()
     for key, value in config.items():
-        if key == _CLUSTERS or _is_of_flows(key):
+        if key == _CLUSTERS or _is_of_flows(key) or key.startswith(_LOGIN[1:]):
             continue
         if _ARROW in key:
             _require_flow(key, clusters)
@@ -105,7 +105,7 @@ def read_mirrors(config: Mapping[str, str]) -> Mirrors:
         for source, target in permutations(clusters, 2)
         for connector in _flow(config, source, target)
     )
-    if not connectors:
+    if not any(one.config["source.connector.class"] == MIRROR for one in connectors):
         first = f"{clusters[0]}{_ARROW}{clusters[1]}.{_ENABLED}"
         raise _missing("no flow between two clusters is enabled", first, "true")
     return Mirrors(node, connectors, tuple(warnings))
@@ -141,12 +141,12 @@ def _check_cluster_key(key: str) -> Iterator[Diagnostic]:
 def _flow(config: Mapping[str, str], source: str, target: str) -> Iterator[Connector]:
     own = _without(f"{source}{_ARROW}{target}.", config)
     keys = _select(config, _is_of_flows) | own
-    if not _is_on(keys, _ENABLED, default="false"):
-        return
-    for plugin in _OF_ONE:
+    is_enabled = _is_on(keys, _ENABLED, default="false")
+    # heartbeats go both ways in any case: by them the other side sees where topics come from
+    for plugin in _OF_ONE if is_enabled else (_HEARTBEATS,):
         if _is_on(keys, _SWITCHES.get(plugin, ""), default="true"):
             reads = _source_keys(plugin, config, keys, source, target)
-            writes = _sink_keys(plugin, keys, _without(f"{target}.", config), reads)
+            writes = _sink_keys(plugin, keys, _cluster(config, target), reads)
             found = {f"source.{key}": value for key, value in reads.items()}
             found |= {f"sink.{key}": value for key, value in writes.items()}
             found |= _select(keys, lambda key: key == "tasks.max")
@@ -163,14 +163,14 @@ def _source_keys(
         "target.cluster.alias": target,
     }
     for end, alias in (("source", source), ("target", target)):
-        of_cluster = _without(f"{alias}.", config)
+        of_cluster = _cluster(config, alias)
         login = _select(of_cluster, lambda key: key.startswith(_LOGIN))
         found |= {f"{end}.cluster.{key}": value for key, value in login.items()}
         admin = _select(of_cluster, lambda key: key.startswith("admin."))
         found |= {f"{end}.{key}": value for key, value in admin.items()}
     found |= _select(keys, lambda key: _starts(key, (*_OF_ALL, *_OF_ONE[plugin])))
     if plugin == MIRROR:
-        of_source = _without(f"{source}.", config)
+        of_source = _cluster(config, source)
         found |= _select(of_source, lambda key: key.startswith("consumer."))
     return found
 
@@ -186,6 +186,11 @@ def _sink_keys(
     if factor := keys.get(_REPLICAS.get(plugin, "")):
         found[_FACTOR] = factor
     return found
+
+
+def _cluster(config: Mapping[str, str], alias: str) -> dict[str, str]:
+    """Return the keys of a cluster, over the logins of all clusters."""
+    return _select(config, lambda key: key.startswith(_LOGIN[1:])) | _without(f"{alias}.", config)
 
 
 def _select(config: Mapping[str, str], is_wanted: Callable[[str], bool]) -> dict[str, str]:

@@ -24,7 +24,8 @@ def configs(**more):
 
 def test_an_enabled_flow_is_three_pipelines():
     found = configs()
-    assert list(found) == ["A-B-messages", "A-B-checkpoints", "A-B-heartbeats"]
+    flow = ["A-B-messages", "A-B-checkpoints", "A-B-heartbeats"]
+    assert list(found) == [*flow, "B-A-heartbeats"], "heartbeats go both ways"
     assert found["A-B-messages"] == {
         "name": "A-B-messages", "tasks.max": "4",
         "source.connector.class": "mirror-source", "sink.connector.class": "kafka-sink",
@@ -36,6 +37,7 @@ def test_an_enabled_flow_is_three_pipelines():
         "source.topics": "orders.*", "source.replication.factor": "2",
         "sink.bootstrap.servers": "b:9092", "sink.producer.linger.ms": "3",
         "sink.producer.acks": "all", "sink.positions": "true",
+        "sink.offsets.storage.topic": "mm2-offsets.A.internal",
         "sink.offset.syncs.topic": "mm2-offset-syncs.A.internal", "sink.offset.syncs.prefix": "A.",
         "sink.key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
         "sink.value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
@@ -56,6 +58,15 @@ def test_both_directions_and_switches():
         "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     }
     assert configs(**names)["A-B-messages"]["sink.offset.syncs.prefix"] == ""
+
+
+def test_logins_of_all_clusters_are_those_of_each():
+    found = configs(**{"security.protocol": "SSL", "ssl.truststore.location": "/ca.pem"})
+    messages = found["A-B-messages"]
+    assert messages["source.source.cluster.security.protocol"] == "SASL_SSL", "its own"
+    assert messages["source.target.cluster.security.protocol"] == "SSL"
+    assert messages["sink.ssl.truststore.location"] == "/ca.pem"
+    assert not read_mirrors(FILE | {"security.protocol": "SSL"}).node.keys() & {"security.protocol"}
 
 
 def test_other_keys_are_those_of_the_node():

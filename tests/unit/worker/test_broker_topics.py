@@ -72,6 +72,14 @@ def test_a_mirror_is_a_pipeline_of_bytes_in_their_partitions():
     )
     beats = made(SOURCE, host=Mirrors(), connector__class="mirror-heartbeat-source")
     assert beats.target("sink").config["topic.creation.default.cleanup.policy"] == "compact"
+    assert sink["offsets.storage.topic"] == "mm2-offsets.A.internal", "never mirrored back"
+    separator = {"replication__policy__separator": "_"}
+    found = made(SOURCE, host=Mirrors(), connector__class="mirror-source", **clusters, **separator)
+    sink = found.target("sink").config
+    assert (sink["offset.syncs.topic"], sink["offset.syncs.prefix"]) == (
+        "mm2-offset-syncs_A_internal",
+        "A_",
+    )
 
 
 def test_a_sink_is_a_pipeline_out_of_them():
@@ -109,13 +117,18 @@ def test_dead_letters_have_a_topic_of_the_brokers():
     assert (target.connector, target.version) == ("kafka-sink", "latest")
     assert dict(target.config) == {
         "bootstrap.servers": "b:9092", "sasl.username": "u", "topic": "dead",
-        "dead.letters": "true", "offsets.storage.topic": "offsets", "producer.linger.ms": "7",
+        "dead.letters": "messages", "offsets.storage.topic": "offsets", "producer.linger.ms": "7",
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "2",
     }  # fmt: skip
     assert dict(target.secrets) == {"sasl.password": "of-the-node"}
     assert found.target("source").config["positions"] == "true"
     assert found.is_of_node("errors.deadletterqueue.sink")
+
+
+def test_dead_letters_of_a_source_are_no_messages_of_these_brokers():
+    target = made(SOURCE, **DEAD).target("errors.deadletterqueue.sink")
+    assert target.config["dead.letters"] == "rows"
 
 
 def test_a_sink_for_dead_letters_of_its_own_is_no_end_of_the_node():

@@ -54,7 +54,7 @@ def resolved(connector):
     )
 
 
-def alter(monkeypatch, offsets, *, on_broker):
+def alter(monkeypatch, offsets, *, on_broker, resolves=True):
     """Alter offsets of a sink; returns them, whether a plugin was called, and who was asked."""
     asked = []
 
@@ -63,7 +63,7 @@ def alter(monkeypatch, offsets, *, on_broker):
             asked.append(role)
             return [replace(one, offset={"offset": 7}) for one in wanted]
 
-        spec = SimpleNamespace(alters_offsets=role == "source")
+        spec = SimpleNamespace(alters_offsets=resolves and role == "source", name="s")
         return SimpleNamespace(spec=spec, alter_offsets=alter_offsets), None
 
     async def resolve(connector):
@@ -88,9 +88,10 @@ def test_the_end_at_the_brokers_makes_offsets_of_times(monkeypatch):
 
 def test_a_time_in_an_embedded_topic_is_refused(monkeypatch):
     wanted = {'{"partition":0,"topic":"t"}': {"timestamp": "2026-01-31T12:00:00Z"}}
-    with pytest.raises(ConfigError) as caught:
-        alter(monkeypatch, wanted, on_broker=False)
-    assert caught.value.code == "offset.no_time"
+    for where in ({"on_broker": False}, {"on_broker": True, "resolves": False}):
+        with pytest.raises(ConfigError) as caught:
+            alter(monkeypatch, wanted, **where)
+        assert caught.value.code == "offset.no_time"
 
 
 @pytest.fixture

@@ -29,9 +29,9 @@ from penstock_kafka.mirror.records import Checkpoint, OffsetSync
 
 ROWS: Final = pa.schema([(KEY, pa.binary()), (VALUE, pa.binary())])
 
-_MAX_SYNCS: Final = 1_000
-"""Newest offset syncs of a partition. A group further behind has no checkpoint until it comes
-nearer.
+_MAX_SYNCS: Final = 256
+"""Offset syncs of a partition. Where there are more, every second one of the older half goes: the
+further a group is behind, the more it reads again.
 """
 
 _PIECE: Final = 1_000
@@ -54,7 +54,9 @@ class CheckpointConfig(MirrorConfig):
         group="Groups",
     )
     emit_checkpoints_enabled: bool = key(True, doc="Whether there are any.", group="Groups")
-    emit_checkpoints_interval_seconds: float = key(60.0, doc="Seconds between two.", group="Groups")
+    emit_checkpoints_interval_seconds: float = key(
+        60.0, doc="Seconds between two; 0 or less: there are none.", group="Groups"
+    )
     sync_group_offsets_enabled: bool = key(
         False,
         doc="Whether groups of the target that have no members get the translated offsets.",
@@ -91,7 +93,8 @@ class OffsetSyncs:
         if of_partition and sync.upstream <= of_partition[-1].upstream:
             of_partition.clear()
         of_partition.append(sync)
-        del of_partition[:-_MAX_SYNCS]
+        if len(of_partition) > _MAX_SYNCS:
+            del of_partition[1 : _MAX_SYNCS // 2 : 2]
 
     def translate(self, topic: str, partition: int, offset: int) -> int | None:
         """Return the offset in the target from which on nothing is missing that comes from `offset`
@@ -126,9 +129,10 @@ class CheckpointSource(Source[CheckpointConfig]):
         cls, config: CheckpointConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
         """Return the only partition."""
-        dataset = _checkpoints_topic(config)
+        dataset = config.checkpoints_topic
         key = {"cluster": config.source_cluster_alias}
-        return [Partition(key, datasets=(dataset,))] if config.emit_checkpoints_enabled else []
+        is_on = config.emit_checkpoints_enabled and config.emit_checkpoints_interval_seconds > 0
+        return [Partition(key, datasets=(dataset,))] if is_on else []
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Begin to read offset syncs."""
@@ -164,7 +168,7 @@ class CheckpointSource(Source[CheckpointConfig]):
         return Batch(
             pa.RecordBatch.from_pylist(rows, ROWS),
             offset={"at": time.time_ns() // 1_000_000},
-            dataset=_checkpoints_topic(self.config),
+            dataset=self.config.checkpoints_topic,
         )
 
     def wait(self, timeout: float) -> None:
@@ -290,8 +294,3 @@ def _target(config: MirrorConfig) -> Broker:
     broker = config.target_admin_broker()
     assert broker is not None  # noqa: S101 - the configuration requires it
     return broker
-
-
-def _checkpoints_topic(config: MirrorConfig) -> str:
-    separator = config.replication_policy_separator
-    return f"{config.source_cluster_alias}{separator}checkpoints.internal"

@@ -47,6 +47,11 @@ class MirrorConfig(KeysWithoutEffect):
         group="Names",
     )
     replication_policy_separator: str = key(".", doc="Between alias and name.", group="Names")
+    replication_policy_internal_topic_separator_enabled: bool = key(
+        True,
+        doc="Whether names of the mirror's own topics have the separator, too.",
+        group="Names",
+    )
     admin: Mapping[str, str] = key(
         doc="Settings of the clients that ask for topics.", group="Other"
     )
@@ -108,7 +113,20 @@ class MirrorConfig(KeysWithoutEffect):
     @property
     def syncs_topic(self) -> str:
         """The topic of offset syncs, in the target."""
-        return offset_syncs_topic(self.source_cluster_alias)
+        dot = self.internal_separator
+        return f"mm2-offset-syncs{dot}{self.source_cluster_alias}{dot}internal"
+
+    @property
+    def checkpoints_topic(self) -> str:
+        """The topic of checkpoints, in the target."""
+        dot = self.internal_separator
+        return f"{self.source_cluster_alias}{dot}checkpoints{dot}internal"
+
+    @property
+    def internal_separator(self) -> str:
+        """What separates the parts of names of the mirror's own topics."""
+        is_own = self.replication_policy_internal_topic_separator_enabled
+        return self.replication_policy_separator if is_own else "."
 
     def source_login(self) -> LoginConfig:
         """Return the connection to the source."""
@@ -130,11 +148,6 @@ class MirrorConfig(KeysWithoutEffect):
         if login is None:
             return None
         return Broker(login, "admin", {**self.admin, **self.target_admin})
-
-
-def offset_syncs_topic(source_alias: str) -> str:
-    """Return the topic of offset syncs of a source, where the target has it."""
-    return f"mm2-offset-syncs.{source_alias}.internal"
 
 
 def _login(prefix: str, keys: Mapping[str, str], reach: Reach) -> LoginConfig:

@@ -24,7 +24,7 @@ class HeartbeatConfig(MirrorConfig):
 
     emit_heartbeats_enabled: bool = key(True, doc="Whether there are any.", group="Heartbeats")
     emit_heartbeats_interval_seconds: float = key(
-        1.0, doc="Seconds between two.", group="Heartbeats"
+        1.0, doc="Seconds between two; 0 or less: there are none.", group="Heartbeats"
     )
 
 
@@ -47,7 +47,8 @@ class HeartbeatSource(Source[HeartbeatConfig]):
             "sourceClusterAlias": config.source_cluster_alias,
             "targetClusterAlias": config.target_cluster_alias,
         }
-        return [Partition(names, datasets=(HEARTBEATS,))] if config.emit_heartbeats_enabled else []
+        is_on = config.emit_heartbeats_enabled and config.emit_heartbeats_interval_seconds > 0
+        return [Partition(names, datasets=(HEARTBEATS,))] if is_on else []
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Begin."""

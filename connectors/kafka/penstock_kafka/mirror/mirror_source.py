@@ -21,7 +21,7 @@ from penstock_kafka.kafka_source import RESETS
 from penstock_kafka.mirror.config import MirrorConfig
 from penstock_kafka.mirror.policy import NameFilter
 from penstock_kafka.mirror.target_topics import EXCLUDED, TargetTopics
-from penstock_kafka.time_offsets import require_reset
+from penstock_kafka.time_offsets import require_reset, resolve_offsets
 from penstock_kafka.topic_reader import Naming, Reading, TopicReader
 
 _RESET: Final = "auto.offset.reset"
@@ -150,6 +150,19 @@ class MirrorSource(Source[MirrorSourceConfig]):
             for number in range(partitions)
         ]
 
+    @classmethod
+    def alter_offsets(
+        cls, config: MirrorSourceConfig, partitions: Sequence[Partition], *, dry_run: bool
+    ) -> Sequence[Partition]:
+        """Refuse offsets that partitions do not have; times become offsets. Those of MirrorMaker
+        are of the last message.
+        """
+        broker = Broker(config.source_login(), "consumer", config.consumer_keys)
+        wanted = [_moved(one, 1) for one in partitions]
+        found = resolve_offsets(broker, wanted)
+        pairs = zip(partitions, found, strict=True)
+        return [Partition(one.key, _moved(at, -1).offset) for one, at in pairs]
+
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Make the topics of the target fit, and read from the offsets of the partitions."""
         config = self.config
@@ -198,6 +211,15 @@ class MirrorSource(Source[MirrorSourceConfig]):
 
 def _key(config: MirrorConfig, topic: str, number: int) -> dict[str, Any]:
     return {"cluster": config.source_cluster_alias, "topic": topic, "partition": number}
+
+
+def _moved(partition: Partition, count: int) -> Partition:
+    """Return a partition of the source with an offset that is some messages further."""
+    key = {name: value for name, value in partition.key.items() if name != "cluster"}
+    offset = partition.offset
+    if offset is not None and type(offset.get("offset")) is int:
+        offset = {**offset, "offset": offset["offset"] + count}
+    return Partition(key, offset)
 
 
 def _as_bytes() -> tuple[Converter, Converter]:

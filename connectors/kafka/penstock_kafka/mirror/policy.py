@@ -11,6 +11,8 @@ from typing import Final
 from penstock_connector import Pattern
 
 HEARTBEATS: Final = "heartbeats"
+_OURS: Final = frozenset({"penstock-offsets"})
+"""Topics of a cluster that mean nothing elsewhere (`offsets.storage.topic` of `kafka-sink`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class ReplicationPolicy:
     def is_internal(self, topic: str) -> bool:
         """Return whether a topic is one of Kafka, Kafka Connect or a mirror itself."""
         ends = (".internal", "-internal", f"{self.separator}internal")
-        return topic.startswith(("__", ".")) or topic.endswith(ends)
+        return topic.startswith(("__", ".")) or topic.endswith(ends) or topic in _OURS
 
     def _is_heartbeats(self, topic: str) -> bool:
         return topic == HEARTBEATS or topic.endswith(f"{self.separator}{HEARTBEATS}")

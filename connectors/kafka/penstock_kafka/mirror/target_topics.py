@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,8 @@ from confluent_kafka.admin import (
 
 from penstock_connector import Pattern
 from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker
+
+log = logging.getLogger(__name__)
 
 EXCLUDED: Final = (
     r"follower\.replication\.throttled\.replicas",
@@ -54,7 +57,8 @@ class TargetTopics:
     excluded: Sequence[Pattern]
 
     def ensure(self, names: Mapping[str, str]) -> None:
-        """Create topics, and add partitions and settings that they lack.
+        """Create topics, and add partitions and settings that they lack. Settings that the target
+        refuses are told in the log, and nothing more: the messages are what counts.
 
         Args:
             names: Names in the target by names in the source.
@@ -62,33 +66,69 @@ class TargetTopics:
         admins = AdminClient(self.source.settings()), AdminClient(self.target.settings())
         of_source = self.source.topics(admins[0], "topics of the source")
         of_target = self.target.topics(admins[1], "topics of the target")
-        for name, remote in names.items():
-            if name not in of_source:
-                continue
+        known = {name: remote for name, remote in names.items() if name in of_source}
+        settings: Mapping[str, Mapping[str, str]] = {}
+        if self.sync_configs and known:
+            settings = self._settings(self.source, admins[0], list(known))
+        for name, remote in known.items():
             wanted, topic = len(of_source[name].partitions), of_target.get(remote)
-            settings = self._settings(admins[0], name) if self.sync_configs else {}
             with self.target.errors(f"topic {remote} of the target", admins[1]):
                 if topic is None:
-                    self._create(admins[1], remote, wanted, settings)
-                    continue
-                if len(topic.partitions) < wanted:
+                    self._create(admins[1], remote, wanted, settings.get(name, {}))
+                elif len(topic.partitions) < wanted:
                     self._grow(admins[1], remote, wanted)
-                if settings:
-                    self._configure(admins[1], remote, settings)
+        there = {name: remote for name, remote in known.items() if remote in of_target}
+        if self.sync_configs and there:
+            self._configure(admins[1], there, settings)
 
-    def _settings(self, admin: AdminClient, topic: str) -> dict[str, str]:
-        """Return the settings of a topic that somebody has set."""
-        resource = ConfigResource(ResourceType.TOPIC, topic)
-        with self.source.errors(f"settings of topic {topic}", admin):
-            found = _result(admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S))
-        return {
-            entry.name: entry.value
-            for entry in found.values()
-            if not (entry.is_default or entry.is_sensitive or entry.is_read_only)
-            and entry.source == _OF_TOPIC
-            and entry.value is not None
-            and not any(pattern.matches(entry.name) for pattern in self.excluded)
-        }
+    def _settings(
+        self, broker: Broker, admin: AdminClient, topics: Sequence[str]
+    ) -> dict[str, dict[str, str]]:
+        """Return the settings of topics that somebody has set."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        found: dict[str, dict[str, str]] = {}
+        with broker.errors("settings of topics", admin):
+            asked = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
+            for resource, answer in asked.items():
+                found[resource.name] = {
+                    entry.name: entry.value
+                    for entry in answer.result(REQUEST_TIMEOUT_S).values()
+                    if entry.source == _OF_TOPIC
+                    and not (entry.is_sensitive or entry.is_read_only)
+                    and entry.value is not None
+                    and not any(pattern.matches(entry.name) for pattern in self.excluded)
+                }
+        return found
+
+    def _configure(
+        self,
+        admin: AdminClient,
+        names: Mapping[str, str],
+        settings: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        """Give topics of the target the settings that they have not got yet."""
+        current = self._settings(self.target, admin, list(names.values()))
+        resources = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                remote,
+                incremental_configs=[
+                    ConfigEntry(one, value, incremental_operation=AlterConfigOpType.SET)
+                    for one, value in settings.get(name, {}).items()
+                    if current.get(remote, {}).get(one) != value
+                ],
+            )
+            for name, remote in names.items()
+        ]
+        changed = [one for one in resources if one.incremental_configs]
+        if not changed:
+            return
+        asked = admin.incremental_alter_configs(changed, request_timeout=REQUEST_TIMEOUT_S)
+        for resource, answer in asked.items():
+            try:
+                answer.result(REQUEST_TIMEOUT_S)
+            except KafkaException as failure:
+                log.warning("settings of topic %s of the target: %s", resource.name, failure)
 
     def _create(
         self, admin: AdminClient, topic: str, partitions: int, settings: Mapping[str, str]
@@ -100,16 +140,6 @@ class TargetTopics:
     def _grow(admin: AdminClient, topic: str, partitions: int) -> None:
         asked = [NewPartitions(topic, partitions)]
         _done(admin.create_partitions(asked, request_timeout=REQUEST_TIMEOUT_S), _HAS_THEM)
-
-    @staticmethod
-    def _configure(admin: AdminClient, topic: str, settings: Mapping[str, str]) -> None:
-        entries = [
-            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-            for name, value in settings.items()
-        ]
-        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-        asked = admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
-        _done(asked, None)
 
 
 _OF_TOPIC: Final = 1  # ConfigSource.DYNAMIC_TOPIC_CONFIG

@@ -128,7 +128,7 @@ class OffsetAlterer:
         resolved = await self._context.resolve(connector)
         roles = _offset_roles(resolved)
         if "source" not in roles:
-            _refuse_times(offsets)
+            _refuse_times(offsets, "rows of embedded topics are not found by a time")
         altered = AlteredOffsets(plugin_called=False, offsets=offsets)
         with redact_errors(resolved.secret_texts):
             for role in roles:
@@ -140,6 +140,9 @@ class OffsetAlterer:
     ) -> AlteredOffsets:
         process, target = await acquire_plugin(self._context.host, resolved, role)
         if not process.spec.alters_offsets:
+            if role == "source":
+                why = f"`{process.spec.name}` does not find rows by a time"
+                _refuse_times(before.offsets, why)
             return before
         wanted = [Partition(partition_key(id_), offset) for id_, offset in before.offsets.items()]
         altered = await process.alter_offsets(target, wanted, dry_run=dry_run)
@@ -160,10 +163,10 @@ def _offset_roles(resolved: ResolvedConfig) -> tuple[str, ...]:
     return ("source", "sink") if resolved.on_broker else ("sink",)
 
 
-def _refuse_times(offsets: Mapping[str, Mapping[str, Any] | None]) -> None:
-    if any(offset is not None and TIMESTAMP in offset for offset in offsets.values()):
+def _refuse_times(offsets: Mapping[str, Mapping[str, Any] | None], why: str) -> None:
+    if any(offset is not None and set(offset) == {TIMESTAMP} for offset in offsets.values()):
         raise ConfigError(
             "offset.no_time",
-            "rows of embedded topics are not found by a time",
+            why,
             fix="Set an offset; `penstock offsets rewind --to` restores those of an earlier time.",
         )

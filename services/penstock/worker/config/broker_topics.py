@@ -204,13 +204,14 @@ def with_topic_end(
     keys that it does not have. `plugin` is the connector at the other end.
     """
     system = _SYSTEMS[backend]
-    sections = _with_dead_letter_end(brokers, system, sections, settings, config)
+    sections = _with_dead_letter_end(brokers, system, sections, settings, kind, config)
     keys = _converter_keys(brokers.keys, config) | _ANY_VERSION
     if plugin in kafka_end.MIRRORS:
         keys = _own_converters(config) | _ANY_VERSION
-        keys |= kafka_end.mirror_end(plugin, config) if backend == "kafka" else {}
     if kind is ConnectorKind.SOURCE:
         keys |= system.source_end(brokers.keys, config, settings)
+        if plugin in kafka_end.MIRRORS and backend == "kafka":
+            keys = kafka_end.with_mirror_end(keys, plugin, config)
         ours = replace(sections, sink=keys)
     else:
         keys |= system.sink_end(brokers.keys, config, settings)
@@ -246,12 +247,14 @@ def _with_dead_letter_end(
     system: _System,
     sections: ConfigSections,
     settings: ConnectorSettings,
+    kind: ConnectorKind,
     config: Mapping[str, str],
 ) -> ConfigSections:
     """Return the sections with the sink of dead letters, where they have a topic of the brokers."""
     if not sections.framework.get(DLQ_TOPIC) or sections.dead_letter_sink:
         return sections
     keys = system.dead_letter_end(brokers.keys, config, settings) | _ANY_VERSION
+    keys["dead.letters"] = "messages" if kind is ConnectorKind.SINK else "rows"
     known = {k: v for k, v in sections.framework.items() if k != DLQ_REPLICATION_FACTOR}
     return replace(sections, dead_letter_sink=keys, framework=known)
 

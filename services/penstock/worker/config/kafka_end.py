@@ -12,6 +12,7 @@ from penstock.model.connector import ConnectorKind
 SERVERS: Final = "bootstrap.servers"
 
 _OFFSETS: Final = "offset.storage.topic"
+_OFFSETS_KEY: Final = "offsets.storage.topic"
 _FACTOR: Final = "offset.storage.replication.factor"
 _CREATION: Final = "topic.creation."
 _RESET: Final = "auto.offset.reset"
@@ -71,20 +72,33 @@ def source_end(
     return keys | {"connector.class": "kafka-sink", "topic": "${dataset}"}
 
 
+def with_mirror_end(
+    keys: Mapping[str, str], plugin: str, config: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the keys of the sink of a source of `MIRRORS`: its own topic for offsets is none that
+    a mirror in the other direction takes for one of somebody else.
+    """
+    own = mirror_end(plugin, config)
+    named = config.get(_OFFSETS_KEY, own[_OFFSETS_KEY])
+    return {**own, **keys, _OFFSETS_KEY: named}
+
+
 def mirror_end(plugin: str, config: Mapping[str, str]) -> dict[str, str]:
     """Return the keys that the sink of a source of `MIRRORS` has beside others."""
-    if plugin != MIRROR:
-        return {
-            f"{_CREATION}default.partitions": "1",
-            f"{_CREATION}default.cleanup.policy": "compact",
-        }
     alias = config.get("source.cluster.alias", "source")
+    separator = config.get("replication.policy.separator", ".")
+    of_internal = config.get("replication.policy.internal.topic.separator.enabled", "true")
+    dot = separator if of_internal.strip().lower() == "true" else "."
+    offsets = {_OFFSETS_KEY: f"mm2-offsets{dot}{alias}{dot}internal"}
+    if plugin != MIRROR:
+        default = f"{_CREATION}default."
+        return {**offsets, f"{default}partitions": "1", f"{default}cleanup.policy": "compact"}
     name = config.get("replication.policy.class", "").rpartition(".")[2]
-    prefix = alias + config.get("replication.policy.separator", ".")
     return {
+        **offsets,
         "positions": "true",
-        "offset.syncs.topic": f"mm2-offset-syncs.{alias}.internal",
-        "offset.syncs.prefix": "" if name == "IdentityReplicationPolicy" else prefix,
+        "offset.syncs.topic": f"mm2-offset-syncs{dot}{alias}{dot}internal",
+        "offset.syncs.prefix": "" if name == "IdentityReplicationPolicy" else alias + separator,
     }
 
 
@@ -100,7 +114,6 @@ def dead_letter_end(
     return keys | {
         "connector.class": "kafka-sink",
         "topic": settings.dead_letter_topic,
-        "dead.letters": "true",
         f"{_CREATION}default.partitions": "1",
         f"{_CREATION}default.replication.factor": config.get(DLQ_REPLICATION_FACTOR, "-1"),
     }

@@ -67,7 +67,7 @@ def build_connector_chain(
     kind = plugin_kinds(host)
     outside = Extensions(functions, lambda name: kind(name) is Kind.TRANSFORM)
     chain = build_chain(resolved.sections.chain, outside)
-    keeps = resolved.writes_plugin and resolved.sections.sink.get(POSITIONS) == "true"
+    keeps = resolved.writes_plugin and resolved.sections.sink.get(POSITIONS, "").lower() == "true"
     return replace(chain, keeps_positions=keeps)
 
 

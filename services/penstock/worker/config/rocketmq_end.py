@@ -61,7 +61,6 @@ def dead_letter_end(
     return kept | {
         "connector.class": "rocketmq-sink",
         "topic": settings.dead_letter_topic,
-        "dead.letters": "true",
     }
 
 
