@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     Producer,
     TopicPartition,
@@ -195,10 +196,17 @@ class KafkaServer:
         admin.delete_records([place])[place].result(30)
 
     def group_offset(self, group: str, topic: str, number: int = 0) -> int | None:
-        """Return a consumer group's offset of a partition; None without one."""
+        """Return a consumer group's offset of a partition; None without one, and while the group's
+        coordinator is just beginning.
+        """
         asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number)])]
         admin = self.admin()
-        found = admin.list_consumer_group_offsets(asked)[group].result(30)
+        try:
+            found = admin.list_consumer_group_offsets(asked)[group].result(30)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                raise
+            return None
         offset = found.topic_partitions[0].offset
         return offset if offset >= 0 else None
 
@@ -212,7 +220,8 @@ class KafkaServer:
             asked = [ConsumerGroupTopicPartitions(group, [place])]
             with suppress(KafkaException):  # the coordinator is just beginning
                 admin.alter_consumer_group_offsets(asked)[group].result(30)
-            return self.group_offset(group, topic, number) == offset
+                return self.group_offset(group, topic, number) == offset
+            return False
 
         wait_until(is_set, 30, f"the offset of group {group}")
 

@@ -210,7 +210,7 @@ class CheckpointSource(Source[CheckpointConfig]):
         with self._source.errors("consumer groups", self._source_admin):
             names = self._source.ask("consumer groups", self._list_groups)
             for group in sorted(filter(self._names.takes, names)):
-                for place in self._offsets(self._source_admin, group):
+                for place in self._offsets(self._source, self._source_admin, group):
                     found = self._syncs.translate(place.topic, place.partition, place.offset)
                     if found is not None:
                         remote = self._policy.remote_name(place.topic)
@@ -224,10 +224,14 @@ class CheckpointSource(Source[CheckpointConfig]):
         return [one.group_id for one in found.valid]
 
     @staticmethod
-    def _offsets(admin: AdminClient, group: str) -> list[TopicPartition]:
-        asked = [ConsumerGroupTopicPartitions(group)]
-        answers = admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
-        found = answers[group].result(REQUEST_TIMEOUT_S).topic_partitions
+    def _offsets(broker: Broker, admin: AdminClient, group: str) -> list[TopicPartition]:
+        def ask() -> list[TopicPartition]:
+            asked = [ConsumerGroupTopicPartitions(group)]
+            answers = admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+            found: list[TopicPartition] = answers[group].result(REQUEST_TIMEOUT_S).topic_partitions
+            return found
+
+        found = broker.ask(f"offsets of group {group}", ask)
         return [one for one in found if one.offset >= 0 and one.error is None]
 
     def _move_groups(self, checkpoints: set[Checkpoint]) -> None:
@@ -243,7 +247,7 @@ class CheckpointSource(Source[CheckpointConfig]):
                     continue
                 own = {
                     (one.topic, one.partition): one.offset
-                    for one in self._offsets(self._target_admin, group)
+                    for one in self._offsets(self._target, self._target_admin, group)
                 }
                 ahead = _ahead(wanted, own)
                 if ahead:
