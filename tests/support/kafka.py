@@ -21,7 +21,6 @@ from typing import Any, Final, Self
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
-    KafkaError,
     KafkaException,
     Producer,
     TopicPartition,
@@ -196,19 +195,16 @@ class KafkaServer:
         admin.delete_records([place])[place].result(30)
 
     def group_offset(self, group: str, topic: str, number: int = 0) -> int | None:
-        """Return a consumer group's offset of a partition; None without one, and while the group's
-        coordinator is just beginning.
+        """Return a consumer group's offset of a partition; None without one. A consumer is asked:
+        the client's own call for it ends the process while the coordinator is just beginning.
         """
-        asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number)])]
-        admin = self.admin()
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": group, "error_cb": _ignore}
+        consumer = Consumer(settings)
         try:
-            found = admin.list_consumer_group_offsets(asked)[group].result(30)
-        except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
-                raise
-            return None
-        offset = found.topic_partitions[0].offset
-        return offset if offset >= 0 else None
+            (found,) = consumer.committed([TopicPartition(topic, number)], timeout=30)
+        finally:
+            consumer.close()
+        return found.offset if found.offset >= 0 else None
 
     def set_group_offset(self, group: str, topic: str, number: int, offset: int) -> None:
         """Set a consumer group's offset of a partition. A new topic is not known everywhere at
@@ -234,6 +230,19 @@ class KafkaServer:
             consumer.subscribe([topic])
             wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), 60, "the assignment")
             yield
+        finally:
+            consumer.close()
+
+    def count(self, topic: str) -> int:
+        """Return how far the partitions of a topic reach together; 0 where it does not exist."""
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": "tests", "error_cb": _ignore}
+        consumer = Consumer(settings)
+        try:
+            found = consumer.list_topics(timeout=10).topics.get(topic)
+            places = [TopicPartition(topic, one) for one in found.partitions] if found else []
+            return sum(consumer.get_watermark_offsets(one, timeout=10)[1] for one in places)
+        except KafkaException:  # it is just being created
+            return 0
         finally:
             consumer.close()
 

@@ -22,7 +22,7 @@ from support.standalone import Standalone
 pytestmark = pytest.mark.timeout(600)
 
 SOON: Final = 180.0
-MESSAGES: Final = 5_000
+MESSAGES: Final = 8_000
 PARTITIONS: Final = 3
 CLIENT: Final = """
 import java.time.Duration;
@@ -80,8 +80,8 @@ def test_a_mirror_is_that_of_mirror_maker(tmp_path: Path) -> None:
                 "topics": "orders",
                 "replication.factor": "1",
                 "tasks.max": 1,
-                "batch.max.rows": 100,
-                "consumer.max.poll.records": 100,
+                "batch.max.rows": 50,
+                "consumer.max.poll.records": 50,
             },
             "checkpoints": {
                 **clusters,
@@ -98,7 +98,7 @@ def test_a_mirror_is_that_of_mirror_maker(tmp_path: Path) -> None:
             return len(target.read("A.orders")) if "A.orders" in there else 0
 
         with Standalone(tmp_path / "node", node, **connectors) as running:
-            running.wait_for(lambda: count() > 0, "some messages")
+            running.wait_for(lambda: target.count("A.orders") > 0, "some messages")
             running.process.kill()
         assert count() < PARTITIONS * MESSAGES, "the kill came after the end"
         with Standalone(tmp_path / "node", node, **connectors) as running:

@@ -96,6 +96,10 @@ class OffsetSyncs:
         if len(of_partition) > _MAX_SYNCS:
             del of_partition[1 : _MAX_SYNCS // 2 : 2]
 
+    def places(self) -> list[TopicPartition]:
+        """Return the partitions that have some."""
+        return [TopicPartition(topic, number) for topic, number in sorted(self.known)]
+
     def translate(self, topic: str, partition: int, offset: int) -> int | None:
         """Return the offset in the target from which on nothing is missing that comes from `offset`
         on in the source; None where it is not known.
@@ -210,7 +214,7 @@ class CheckpointSource(Source[CheckpointConfig]):
         with self._source.errors("consumer groups", self._source_admin):
             names = self._source.ask("consumer groups", self._list_groups)
             for group in sorted(filter(self._names.takes, names)):
-                for place in self._offsets(self._source, self._source_admin, group):
+                for place in _committed(self._source, group, self._syncs.places()):
                     found = self._syncs.translate(place.topic, place.partition, place.offset)
                     if found is not None:
                         remote = self._policy.remote_name(place.topic)
@@ -223,17 +227,6 @@ class CheckpointSource(Source[CheckpointConfig]):
             raise found.errors[0]
         return [one.group_id for one in found.valid]
 
-    @staticmethod
-    def _offsets(broker: Broker, admin: AdminClient, group: str) -> list[TopicPartition]:
-        def ask() -> list[TopicPartition]:
-            asked = [ConsumerGroupTopicPartitions(group)]
-            answers = admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
-            found: list[TopicPartition] = answers[group].result(REQUEST_TIMEOUT_S).topic_partitions
-            return found
-
-        found = broker.ask(f"offsets of group {group}", ask)
-        return [one for one in found if one.offset >= 0 and one.error is None]
-
     def _move_groups(self, checkpoints: set[Checkpoint]) -> None:
         """Give groups of the target without members the translated offsets, as far as these are
         ahead of their own.
@@ -245,9 +238,10 @@ class CheckpointSource(Source[CheckpointConfig]):
             for group, wanted in by_group.items():
                 if self._has_members(group):
                     continue
+                places = [TopicPartition(one.topic, one.partition) for one in wanted]
                 own = {
                     (one.topic, one.partition): one.offset
-                    for one in self._offsets(self._target, self._target_admin, group)
+                    for one in _committed(self._target, group, places)
                 }
                 ahead = _ahead(wanted, own)
                 if ahead:
@@ -282,6 +276,30 @@ class CheckpointSource(Source[CheckpointConfig]):
 
 _TAKEN: Final = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP})
 """A group that got members a moment ago keeps its own offsets."""
+
+
+def _committed(
+    broker: Broker, group: str, places: Sequence[TopicPartition]
+) -> list[TopicPartition]:
+    """Return the offsets that a group has. The client's call for groups of others ends the process
+    while a coordinator is just beginning; so a consumer of the group is asked, which never joins.
+    """
+    if not places:
+        return []
+    consumer = Consumer(broker.settings(group_id=group, enable_auto_commit=False))
+
+    def ask() -> list[TopicPartition]:
+        found: list[TopicPartition] = consumer.committed(list(places), timeout=REQUEST_TIMEOUT_S)
+        for one in found:
+            if one.error is not None:
+                raise KafkaException(one.error)
+        return found
+
+    try:
+        found = broker.ask(f"offsets of group {group}", ask)
+    finally:
+        consumer.close()
+    return [one for one in found if one.offset >= 0]
 
 
 def _ahead(
