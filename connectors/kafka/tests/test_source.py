@@ -5,6 +5,7 @@ import time
 
 import pytest
 from penstock_kafka import KafkaSource
+from penstock_kafka.topic_reader import TopicReader
 
 from penstock_connector.testing import RemoteError, plan, source_task
 from penstock_kit.testing import wait_until
@@ -166,29 +167,35 @@ def test_an_offset_that_retention_removed_is_told_or_skipped(kafka, topic):
         assert [row["n"] for row in task.rows(1)] == [2]
 
 
-def overtaken(kafka, topic, first):
-    """Return a source whose messages before `first` are removed when it has found its offset."""
+@pytest.fixture
+def overtaken(kafka, topic, monkeypatch):
+    """Removes messages before an offset as soon as a reader has found its own."""
+    begin = TopicReader._beginning
 
-    class Overtaken(KafkaSource):
-        def _beginning(self, partition):
-            place = super()._beginning(partition)
+    def before(first):
+        def beginning(reader, partition):
+            place = begin(reader, partition)
             kafka.delete_before(topic, first)
             return place
 
-    return Overtaken
+        monkeypatch.setattr(TopicReader, "_beginning", beginning)
+
+    return before
 
 
-def test_retention_that_overtakes_a_running_read_is_told_or_skipped(kafka, topic):
+def test_retention_that_overtakes_a_running_read_is_told_or_skipped(kafka, topic, overtaken):
     kafka.create_topic(topic)
     kafka.produce(topic, [(None, b'{"n": %d}' % n) for n in range(5)])
     (partition,) = plan(KafkaSource, config(kafka, topic))
     old = {partition.id: {"offset": 0}}
-    with source_task(overtaken(kafka, topic, 2), config(kafka, topic), offsets=old) as task:
+    overtaken(2)
+    with source_task(KafkaSource, config(kafka, topic), offsets=old) as task:
         assert [row["n"] for row in task.rows(3)] == [2, 3, 4]
     strict, later = config(kafka, topic, **{"auto.offset.reset": "none"}), {"offset": 2}
+    overtaken(4)
     with (
         pytest.raises(RemoteError, match=r"kafka.offset_lost"),
-        source_task(overtaken(kafka, topic, 4), strict, offsets={partition.id: later}) as task,
+        source_task(KafkaSource, strict, offsets={partition.id: later}) as task,
     ):
         task.rows(1)
 
