@@ -15,6 +15,7 @@ from penstock_kafka.mirror.records import encode_heartbeat
 
 from penstock_kit.testing import PenstockProcess
 from support import maven
+from support.checkout import ROOT
 from support.kafka import VERSION, KafkaServer
 from support.processes import DIES_WITH_US
 from support.standalone import Standalone
@@ -162,6 +163,15 @@ listeners = none
         for cluster in (a, b):
             topics = cluster.admin().list_topics(timeout=10).topics
             assert not {"A.B.orders", "B.A.orders"} & set(topics)
+
+
+def test_its_command_takes_a_file_as_kafkas_does(tmp_path: Path) -> None:
+    file = tmp_path / "connect-mirror-maker.properties"
+    file.write_text("clusters = A, B\nA.bootstrap.servers = a:9092\n", encoding="utf-8")
+    command = ["bash", str(ROOT / "deploy" / "local" / "bin" / "connect-mirror-maker.sh"), file]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "[config.missing] the cluster B has no brokers" in done.stderr
 
 
 def _equals(ask: Callable[..., object], *words: object) -> bool:
