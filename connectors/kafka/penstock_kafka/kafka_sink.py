@@ -161,7 +161,16 @@ class KafkaSinkConfig(MessageConfig):
             **clients[0].unused,
             **clients[1].unused,
             **dict.fromkeys(converters, _AS_THEY_WERE),
+            **self._unused_positions(),
         }
+
+    def _unused_positions(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        if self.offset_syncs_prefix and not self.offset_syncs_topic:
+            found["offset.syncs.prefix"] = "without `offset.syncs.topic`, no offsets are written"
+        if self.positions and self.dead_letters:
+            found["positions"] = "dead letters go to the partition of their key"
+        return found
 
     def require_reach(self) -> None:
         """Refuse brokers and files of the clients, too."""

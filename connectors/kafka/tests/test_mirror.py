@@ -11,6 +11,7 @@ from penstock_kafka.mirror.policy import NameFilter, ReplicationPolicy
 from penstock_kafka.mirror.records import Checkpoint, OffsetSync
 
 from penstock_connector import Partition
+from penstock_connector._config import read_config
 from penstock_connector.testing import RemoteError, alter_offsets, plan, sink_task, source_task
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -226,3 +227,17 @@ def test_heartbeats_come_in_time(kafka, topic):
     assert {row["__key"] for row in rows} == {b"\x00\x01A\x00\x01B"}
     times = [struct.unpack(">hq", row["value"])[1] for row in rows]
     assert times == sorted(set(times))
+
+
+def test_a_key_that_does_nothing_is_told():
+    mirror = {"source.cluster.bootstrap.servers": "a:9092", "source.admin.retries": "3"}
+    mirror |= {"replication.factor": "3", "sync.topic.configs.enabled": "false"}
+    config, errors = read_config(MirrorSource.config_type, mirror)
+    assert not errors
+    told = {"replication.factor", "sync.topic.configs.enabled", "admin.retries"}
+    assert set(config.unused_keys()) == told
+    given = {"bootstrap.servers": "a:9092", "offset.syncs.prefix": "A."}
+    given |= {"positions": "true", "dead.letters": "rows"}
+    config, errors = read_config(KafkaSink.config_type, given)
+    assert not errors
+    assert set(config.unused_keys()) == {"offset.syncs.prefix", "positions"}

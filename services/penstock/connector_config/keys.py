@@ -185,7 +185,7 @@ KEYS: Final = (
         "int",
         -1,
         doc="Replicas of that topic at a broker; -1: as the brokers say.",
-        no_effect="topics are tables, replicated by their storage",
+        no_effect="embedded topics are replicated by their storage, and RocketMQ's by its brokers",
     ),
     ConfigKey(
         DLQ_HEADERS,

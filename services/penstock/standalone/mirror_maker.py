@@ -94,6 +94,7 @@ def read_mirrors(config: Mapping[str, str]) -> Mirrors:
             continue
         if _ARROW in key:
             _require_flow(key, clusters)
+            warnings += _check_flow_key(key, config)
         elif key.partition(".")[0] in clusters:
             warnings += _check_cluster_key(key)
         elif key in _WITHOUT_EFFECT:
@@ -128,6 +129,20 @@ def _require_flow(key: str, clusters: list[str]) -> None:
         raise _unknown(key, f"`{_CLUSTERS}` does not name both clusters of it")
     if not _is_of_flows(name):
         raise _unknown(key, f"a flow has no key {name!r}")
+
+
+def _check_flow_key(key: str, config: Mapping[str, str]) -> Iterator[Diagnostic]:
+    flow, _, name = key.partition(".")
+    enabled = f"{flow}.{_ENABLED}"
+    of_heartbeats = (*_OF_ALL, *_OF_ONE[_HEARTBEATS], *_OF_SINK, *_OF_FLOW)
+    is_enabled = _is_on(
+        {_ENABLED: config.get(_ENABLED, "false")} | _without(f"{flow}.", config),
+        _ENABLED,
+        default="false",
+    )
+    if not is_enabled and not _starts(name, of_heartbeats):
+        why = f"the flow {flow} is not enabled"
+        yield no_effect_warning(key, why, f"Set `{enabled}=true`, or remove the key.")
 
 
 def _check_cluster_key(key: str) -> Iterator[Diagnostic]:

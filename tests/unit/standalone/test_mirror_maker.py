@@ -10,7 +10,7 @@ FILE = {
     "A.bootstrap.servers": "a:9092", "A.security.protocol": "SASL_SSL", "A.consumer.x": "1",
     "A.sasl.jaas.config": "of a", "A.admin.retries": "2", "A.producer.y": "2",
     "B.bootstrap.servers": "b:9092", "B.producer.linger.ms": "3", "B.consumer.z": "3",
-    "A->B.enabled": "true", "A->B.topics": "orders.*", "B->A.topics": "x",
+    "A->B.enabled": "true", "A->B.topics": "orders.*",
     "topics": "all", "groups": "g", "replication.factor": "2", "tasks.max": "4",
     "emit.heartbeats.interval.seconds": "5", "heartbeats.topic.replication.factor": "1",
     "producer.acks": "all", "listeners": "none",
@@ -50,7 +50,9 @@ def test_an_enabled_flow_is_three_pipelines():
 
 
 def test_both_directions_and_switches():
-    found = configs(**{"B->A.enabled": "true", "emit.checkpoints.enabled": "false"})
+    found = configs(
+        **{"B->A.enabled": "true", "B->A.topics": "x", "emit.checkpoints.enabled": "false"}
+    )
     assert list(found) == ["A-B-messages", "A-B-heartbeats", "B-A-messages", "B-A-heartbeats"]
     assert found["B-A-messages"]["source.topics"] == "x"
     assert found["B-A-messages"]["sink.sasl.jaas.config"] == "of a"
@@ -76,7 +78,8 @@ def test_other_keys_are_those_of_the_node():
 
 
 @pytest.mark.parametrize(
-    "key", ["A.offset.storage.replication.factor", "dedicated.mode.enable.internal.rest"]
+    "key",
+    ["A.offset.storage.replication.factor", "dedicated.mode.enable.internal.rest", "B->A.topics"],
 )
 def test_a_key_without_effect_is_told(key):
     (warning,) = read_mirrors(FILE | {key: "1"}).warnings

@@ -321,6 +321,9 @@ def test_dead_letters_have_a_topic_of_rocketmq():
     assert (target.connector, target.config["topic"]) == ("rocketmq-sink", "dead")
     assert target.config["topic.queues"] == "8"
     assert "tags.column" not in target.config, "messages have the tags that they had"
+    factor = {"errors__deadletterqueue__topic__replication__factor": "2"}
+    (found,) = made(SINK, ROCKETMQ, topics="a", **DEAD, **factor).findings
+    assert (found.code, "RocketMQ" in found.message) == ("config.no_effect", True)
 
 
 def test_a_sink_is_a_pipeline_out_of_rocketmq():

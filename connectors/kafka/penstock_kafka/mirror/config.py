@@ -94,7 +94,7 @@ class MirrorConfig(KeysWithoutEffect):
         """Return the keys that are set and do nothing, and why."""
         return {
             **{f"producer.{name}": _OF_SINK for name in self.producer},
-            **translate("admin", self.admin).unused,
+            **translate("admin", {**self.admin, **self.source_admin, **self.target_admin}).unused,
         }
 
     def require_reach(self) -> None:

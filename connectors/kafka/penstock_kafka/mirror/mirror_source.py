@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +24,8 @@ from penstock_kafka.mirror.target_topics import EXCLUDED, TargetTopics
 from penstock_kafka.time_offsets import require_reset, resolve_offsets
 from penstock_kafka.topic_reader import Naming, Reading, TopicReader
 
+_OF_TARGET: Final = ("replication.factor", "sync.topic.configs.", "config.properties.exclude")
+_NO_TARGET: Final = "without `target.cluster.bootstrap.servers`, topics are created by the sink"
 _RESET: Final = "auto.offset.reset"
 _BATCH_ROWS: Final = 50_000
 _BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -73,7 +75,18 @@ class MirrorSourceConfig(MirrorConfig):
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and do nothing, and why."""
-        return {**super().unused_keys(), **translate("consumer", self.consumer_keys).unused}
+        of_target = self._changed_keys_of_target() if self.target_login() is None else ()
+        return {
+            **super().unused_keys(),
+            **translate("consumer", self.consumer_keys).unused,
+            **dict.fromkeys(of_target, _NO_TARGET),
+        }
+
+    def _changed_keys_of_target(self) -> list[str]:
+        """Return the keys about topics of the target that have another value than the default."""
+        changed = (one.name for one in fields(self) if getattr(self, one.name) != one.default)
+        names = [name.replace("_", ".") for name in changed]
+        return [name for name in names if name.startswith(_OF_TARGET)]
 
     @property
     def consumer_keys(self) -> dict[str, str]:

@@ -39,6 +39,7 @@ class _System:
         used: Prefixes of Kafka Connect's keys of a connector that have an effect.
         dead_letter_end: The sink that dead letters go to.
         dead_letter_clients: Prefixes of its clients of Kafka.
+        has_replicas: Whether the number of replicas of a new topic can be chosen.
         repeats: Whether rows may come twice in it after a crash.
     """
 
@@ -50,6 +51,7 @@ class _System:
     used: Mapping[ConnectorKind, tuple[str, ...]]
     dead_letter_end: _End
     dead_letter_clients: tuple[str, ...] = ()
+    has_replicas: bool = False
     repeats: bool = False
 
 
@@ -68,6 +70,7 @@ _SYSTEMS: Final[Mapping[str, _System]] = {
         kafka_end.USED,
         kafka_end.dead_letter_end,
         kafka_end.DEAD_LETTER_CLIENTS,
+        has_replicas=True,
     ),
     "rocketmq": _System(
         rocketmq_end.SERVERS,
@@ -255,8 +258,9 @@ def _with_dead_letter_end(
         return sections
     keys = system.dead_letter_end(brokers.keys, config, settings) | _ANY_VERSION
     keys["dead.letters"] = "messages" if kind is ConnectorKind.SINK else "rows"
-    known = {k: v for k, v in sections.framework.items() if k != DLQ_REPLICATION_FACTOR}
-    return replace(sections, dead_letter_sink=keys, framework=known)
+    used = {DLQ_REPLICATION_FACTOR} if system.has_replicas else set()
+    framework = {key: value for key, value in sections.framework.items() if key not in used}
+    return replace(sections, dead_letter_sink=keys, framework=framework)
 
 
 def _needs_positions(sections: ConfigSections) -> bool:
