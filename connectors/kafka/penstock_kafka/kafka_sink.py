@@ -33,7 +33,7 @@ from penstock_kafka.broker import (
 )
 from penstock_kafka.client_settings import translate
 from penstock_kafka.messages import message_values
-from penstock_kafka.offset_syncs import OffsetSyncs
+from penstock_kafka.mirror.offset_syncs import OffsetSyncWriter
 from penstock_kafka.offsets_topic import OffsetsTopic, ensure_topic, offsets_topic_settings
 from penstock_kafka.originals import Originals
 from penstock_kafka.topic_creation import TopicCreation, TopicSettings
@@ -250,7 +250,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         self._sides: dict[int, tuple[Converter, Converter]] = {}
         self._spill = Spill(_MEMORY_BYTES, "kafka.memory", "kafka.spill_failed")
         self._originals: Originals | None = None
-        self._syncs: OffsetSyncs | None = None
+        self._syncs: OffsetSyncWriter | None = None
         self._open = self._committed = 0
         self._broker = Broker(config, "producer", config.producer)
         self._admin = Broker(config, "admin", config.admin)
@@ -260,7 +260,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         if config.offset_syncs_topic:
             compacted = TopicSettings(1, -1, {"cleanup.policy": "compact"})
             ensure_topic(self._admin, config.offset_syncs_topic, compacted, may_create=True)
-            self._syncs = OffsetSyncs(config.offset_syncs_topic, config.offset_syncs_prefix)
+            self._syncs = OffsetSyncWriter(config.offset_syncs_topic, config.offset_syncs_prefix)
         self._offsets = OffsetsTopic(
             self._broker.for_offsets(), config.offsets_storage_topic, task_id
         )

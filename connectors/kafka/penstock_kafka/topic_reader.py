@@ -85,7 +85,7 @@ class Reading:
         reset: Where a partition begins that was never read: earliest, latest, none, or a duration.
         batch_rows: Most messages of a batch.
         positions: Whether rows say where their messages are.
-        group: Consumer group that is told how far rows are durable; empty: none is.
+        group: Consumer group to which offsets of durable rows are committed; empty: none.
     """
 
     broker: Broker

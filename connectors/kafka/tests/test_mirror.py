@@ -6,7 +6,7 @@ import time
 import pytest
 from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
 from penstock_kafka import CheckpointSource, HeartbeatSource, KafkaSink, MirrorSource
-from penstock_kafka.mirror.checkpoint_source import OffsetSyncs
+from penstock_kafka.mirror.offset_syncs import OffsetSyncStore
 from penstock_kafka.mirror.policy import NameFilter, ReplicationPolicy
 from penstock_kafka.mirror.records import Checkpoint, OffsetSync
 
@@ -70,7 +70,7 @@ def test_records_are_those_of_mirror_maker():
 
 
 def test_offsets_are_translated_so_that_nothing_is_left_out():
-    syncs = OffsetSyncs()
+    syncs = OffsetSyncStore()
     for upstream, downstream in ((10, 0), (20, 9), (30, 21)):
         syncs.add(OffsetSync("t", 0, upstream, downstream))
     found = {at: syncs.translate("t", 0, at) for at in (9, 10, 15, 20, 21, 31)}
@@ -183,7 +183,7 @@ def test_groups_have_checkpoints_and_may_move(kafka, topic):
 
 
 def test_a_partition_keeps_offset_syncs_of_all_its_past():
-    syncs = OffsetSyncs()
+    syncs = OffsetSyncStore()
     for at in range(10_000):
         syncs.add(OffsetSync("t", 0, at * 10, at * 11))
     assert len(syncs.known["t", 0]) <= 256

@@ -2,6 +2,7 @@
 
 - `policy`            names of mirrored topics, and which topics and groups are mirrored
 - `records`           records of MirrorMaker's topics: offset syncs, checkpoints, heartbeats
+- `offset_syncs`      offset syncs: written by the sink, read for checkpoints
 - `config`            keys that the three sources share
 - `target_topics`     topics of the target: partitions and settings of those of the source
 - `mirror_source`     messages

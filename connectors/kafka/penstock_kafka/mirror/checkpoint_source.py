@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,15 +23,11 @@ from penstock_connector import Batch, ConfigError, Partition, Source, key
 from penstock_connector.messages import KEY, VALUE
 from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, to_connector_error
 from penstock_kafka.mirror.config import MirrorConfig
+from penstock_kafka.mirror.offset_syncs import OffsetSyncStore
 from penstock_kafka.mirror.policy import NameFilter
 from penstock_kafka.mirror.records import Checkpoint, OffsetSync
 
 ROWS: Final = pa.schema([(KEY, pa.binary()), (VALUE, pa.binary())])
-
-_MAX_SYNCS: Final = 256
-"""Offset syncs of a partition. Where there are more, every second one of the older half goes: the
-further a group is behind, the more it reads again.
-"""
 
 _PIECE: Final = 1_000
 _QUIET_S: Final = 0.2
@@ -81,37 +76,6 @@ class CheckpointConfig(MirrorConfig):
         return NameFilter(self.groups, self.groups_exclude, "groups")
 
 
-@dataclass(slots=True)
-class OffsetSyncs:
-    """The newest offset syncs of each partition, by which offsets are translated."""
-
-    known: dict[tuple[str, int], list[OffsetSync]] = field(default_factory=dict)
-
-    def add(self, sync: OffsetSync) -> None:
-        """Add a sync. One that goes back begins anew: the topic was made anew."""
-        of_partition = self.known.setdefault((sync.topic, sync.partition), [])
-        if of_partition and sync.upstream <= of_partition[-1].upstream:
-            of_partition.clear()
-        of_partition.append(sync)
-        if len(of_partition) > _MAX_SYNCS:
-            del of_partition[1 : _MAX_SYNCS // 2 : 2]
-
-    def places(self) -> list[TopicPartition]:
-        """Return the partitions that have some."""
-        return [TopicPartition(topic, number) for topic, number in sorted(self.known)]
-
-    def translate(self, topic: str, partition: int, offset: int) -> int | None:
-        """Return the offset in the target from which on nothing is missing that comes from `offset`
-        on in the source; None where it is not known.
-        """
-        of_partition = self.known.get((topic, partition), [])
-        at = bisect_right(of_partition, offset, key=lambda sync: sync.upstream) - 1
-        if at < 0:
-            return None
-        sync = of_partition[at]
-        return sync.downstream + (0 if sync.upstream == offset else 1)
-
-
 class CheckpointSource(Source[CheckpointConfig]):
     """Checkpoints of consumer groups."""
 
@@ -145,7 +109,7 @@ class CheckpointSource(Source[CheckpointConfig]):
         self._source, self._target = config.source_admin_broker(), _target(config)
         self._source_admin = AdminClient(self._source.settings())
         self._target_admin = AdminClient(self._target.settings())
-        self._syncs, self._told = OffsetSyncs(), set[Checkpoint]()
+        self._syncs, self._told = OffsetSyncStore(), set[Checkpoint]()
         self._next = time.monotonic()
         settings = self._target.for_offsets().settings(
             group_id="penstock-mirror",  # required, and not used: nothing is committed

@@ -58,7 +58,7 @@ class TargetTopics:
 
     def ensure(self, names: Mapping[str, str]) -> None:
         """Create topics, and add partitions and settings that they lack. Settings that the target
-        refuses are told in the log, and nothing more: the messages are what counts.
+        refuses are logged, and stop nothing.
 
         Args:
             names: Names in the target by names in the source.
