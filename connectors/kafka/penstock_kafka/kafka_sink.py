@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from penstock_connector import (
     TransactionalSink,
     key,
 )
-from penstock_connector.dead_letters import PIECE_ROWS, DeadLetterEncoder
+from penstock_connector.dead_letters import DeadLetterEncoder, DeadLetterKeys, put_in_pieces
 from penstock_connector.messages import OFFSET, PARTITION, MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_converters import Converter
@@ -64,14 +63,12 @@ others write after it, in the topic and in `offsets.storage.topic`.
 _NO_SLOT: Final = -1
 """Instead of a slot, for schemas without rows."""
 
-_AS_THEY_WERE: Final = "with `dead.letters`, messages have the bytes that they had"
-
 _OVERHEAD_BYTES: Final = 512
 """What a message's frame may add to its key and value."""
 
 
 @dataclass(frozen=True)
-class KafkaSinkConfig(MessageConfig):
+class KafkaSinkConfig(MessageConfig, DeadLetterKeys):
     """Where messages go, and how."""
 
     topic: str = key(
@@ -97,14 +94,6 @@ class KafkaSinkConfig(MessageConfig):
     )
     offsets_storage_replication_factor: int = key(
         -1, doc="Copies of that topic; -1: as the brokers say.", group="Writing"
-    )
-    dead_letters: str = key(
-        "",
-        doc="What rows are that are dead letters: `messages` of these brokers, which are sent as "
-        "they were, or other `rows`, which are sent as JSON. For "
-        "`errors.deadletterqueue.sink.dead.letters`.",
-        choices=("", "messages", "rows"),
-        group="Writing",
     )
     positions: bool = key(
         False,
@@ -155,12 +144,11 @@ class KafkaSinkConfig(MessageConfig):
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and do nothing, and why."""
         clients = (translate("producer", self.producer), translate("admin", self.admin))
-        converters = self.named_converters() if self.dead_letters else ()
         return {
             **super().unused_keys(),
             **clients[0].unused,
             **clients[1].unused,
-            **dict.fromkeys(converters, _AS_THEY_WERE),
+            **self.unused_converters(),
             **self._unused_positions(),
         }
 
@@ -200,15 +188,12 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
         super().__init__(spill)
         self._positions = positions
         self.topic, self._encoder, self._max_bytes = topic, encoder, max_bytes
-        self._piece = PIECE_ROWS if isinstance(encoder, DeadLetterEncoder) else sys.maxsize
 
     def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, Any]]:
         """Keep the messages of rows, but for those that have none."""
-        rejected: list[tuple[int, Any]] = []
-        for start in range(0, rows.num_rows, self._piece):
-            of_piece = self._put(rows.slice(start, self._piece))
-            rejected += [(start + index, error) for index, error in of_piece]
-        return rejected
+        if isinstance(self._encoder, DeadLetterEncoder):
+            return put_in_pieces(rows, self._put)
+        return self._put(rows)
 
     def _put(self, rows: pa.RecordBatch) -> list[tuple[int, Any]]:
         messages, bad = self._encoder.encode(rows)

@@ -16,10 +16,11 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from penstock_connector._config import key
 from penstock_connector._errors import SchemaError
-from penstock_connector.messages import HEADERS, MESSAGE_SCHEMA, BadMessage
+from penstock_connector.messages import HEADERS, MESSAGE_SCHEMA, BadMessage, ConverterKeys
 
-PIECE_ROWS: Final = 100
+_PIECE_ROWS: Final = 100
 """Dead letters that are encoded at once: each message may be as large as one can be."""
 
 _COLUMNS: Final = ("partition", "offset", "row", "raw")
@@ -54,6 +55,36 @@ ReadOriginals: TypeAlias = Callable[
     [Sequence[MessagePosition]], Mapping[MessagePosition, OriginalMessage]
 ]
 """Reads messages again; those that are gone are left out."""
+
+
+@dataclass(frozen=True)
+class DeadLetterKeys(ConverterKeys):
+    """The keys of a sink of messages that takes dead letters, too."""
+
+    dead_letters: str = key(
+        "",
+        doc="What rows are that are dead letters: `messages` of these brokers, which are sent as "
+        "they were, or other `rows`, which are sent as JSON. For "
+        "`errors.deadletterqueue.sink.dead.letters`.",
+        choices=("", "messages", "rows"),
+        group="Writing",
+    )
+
+    def unused_converters(self) -> dict[str, str]:
+        """Return the keys of converters that do nothing, and why."""
+        names = self.named_converters() if self.dead_letters else ()
+        return dict.fromkeys(names, "with `dead.letters`, messages have the bytes that they had")
+
+
+def put_in_pieces(
+    rows: pa.RecordBatch, put: Callable[[pa.RecordBatch], Sequence[tuple[int, Any]]]
+) -> list[tuple[int, Any]]:
+    """Put dead letters, some at a time. Returns what `put` refuses, by index in `rows`."""
+    rejected: list[tuple[int, Any]] = []
+    for start in range(0, rows.num_rows, _PIECE_ROWS):
+        of_piece = put(rows.slice(start, _PIECE_ROWS))
+        rejected += [(start + index, error) for index, error in of_piece]
+    return rejected
 
 
 class DeadLetterEncoder:

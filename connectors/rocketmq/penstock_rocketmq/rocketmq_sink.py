@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
@@ -23,7 +22,7 @@ from penstock_connector import (
     TransactionalSink,
     key,
 )
-from penstock_connector.dead_letters import PIECE_ROWS, DeadLetterEncoder
+from penstock_connector.dead_letters import DeadLetterEncoder, DeadLetterKeys, put_in_pieces
 from penstock_connector.messages import KEY, OP, MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_converters import Converter
@@ -50,8 +49,6 @@ _BATCH_BYTES: Final = 1 << 20
 _NO_SLOT: Final = -1
 """Instead of a slot, for schemas without rows."""
 
-_AS_THEY_WERE: Final = "with `dead.letters`, messages have the bytes that they had"
-
 _REASON: Final = "__connect.errors."
 _SEPARATORS: Final = {1: " ", 2: " "}
 _MAX_REASON_BYTES: Final = 2_000
@@ -71,7 +68,7 @@ _STAGED: Final = pa.schema(
 
 
 @dataclass(frozen=True)
-class RocketmqSinkConfig(MessageConfig):
+class RocketmqSinkConfig(MessageConfig, DeadLetterKeys):
     """Where messages go, and how."""
 
     topic: str = key(
@@ -95,14 +92,6 @@ class RocketmqSinkConfig(MessageConfig):
     )
     producer_group: str = key(
         "penstock", doc="Group of producers that brokers know us by.", group="Writing"
-    )
-    dead_letters: str = key(
-        "",
-        doc="What rows are that are dead letters: `messages` of these brokers, which are sent as "
-        "they were, or other `rows`, which are sent as JSON. For "
-        "`errors.deadletterqueue.sink.dead.letters`.",
-        choices=("", "messages", "rows"),
-        group="Writing",
     )
     max_message_size: int = key(
         4 << 20,
@@ -146,8 +135,7 @@ class RocketmqSinkConfig(MessageConfig):
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and do nothing, and why."""
-        converters = self.named_converters() if self.dead_letters else ()
-        return dict.fromkeys(converters, _AS_THEY_WERE)
+        return self.unused_converters()
 
     def topic_of(self, dataset: str) -> str:
         """Return the topic of a dataset."""
@@ -166,15 +154,12 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
         super().__init__(spill)
         self.topic, self._config, self._encoder = topic, config, encoder
         self._are_dead_letters = isinstance(encoder, DeadLetterEncoder)
-        self._piece = PIECE_ROWS if self._are_dead_letters else sys.maxsize
 
     def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, Any]]:
         """Keep the messages of rows, but for those that have none."""
-        rejected: list[tuple[int, Any]] = []
-        for start in range(0, rows.num_rows, self._piece):
-            of_piece = self._put(rows.slice(start, self._piece))
-            rejected += [(start + index, error) for index, error in of_piece]
-        return rejected
+        if isinstance(self._encoder, DeadLetterEncoder):
+            return put_in_pieces(rows, self._put)
+        return self._put(rows)
 
     def _put(self, rows: pa.RecordBatch) -> list[tuple[int, Any]]:
         refused: dict[int, ConnectorError] = {}

@@ -25,9 +25,7 @@ from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, to_connector_error
 from penstock_kafka.mirror.config import MirrorConfig
 from penstock_kafka.mirror.offset_syncs import OffsetSyncStore
 from penstock_kafka.mirror.policy import NameFilter
-from penstock_kafka.mirror.records import Checkpoint, OffsetSync
-
-ROWS: Final = pa.schema([(KEY, pa.binary()), (VALUE, pa.binary())])
+from penstock_kafka.mirror.records import ROWS, Checkpoint, OffsetSync
 
 _PIECE: Final = 1_000
 _QUIET_S: Final = 0.2

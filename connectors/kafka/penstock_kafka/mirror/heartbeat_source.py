@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -13,9 +12,7 @@ from penstock_connector import Batch, Partition, Source, key
 from penstock_connector.messages import KEY, VALUE
 from penstock_kafka.mirror.config import MirrorConfig
 from penstock_kafka.mirror.policy import HEARTBEATS
-from penstock_kafka.mirror.records import encode_heartbeat
-
-ROWS: Final = pa.schema([(KEY, pa.binary()), (VALUE, pa.binary())])
+from penstock_kafka.mirror.records import ROWS, encode_heartbeat
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,13 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
+from penstock_connector.messages import KEY, VALUE
+
+ROWS: Final = pa.schema([(KEY, pa.binary()), (VALUE, pa.binary())])
+"""Records as rows: the bytes of their messages."""
+
 _LENGTH: Final = struct.Struct(">h")
 _NUMBER: Final = struct.Struct(">i")
 _OFFSETS: Final = struct.Struct(">qq")
