@@ -287,6 +287,14 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
                 "the rows have no dataset to name a topic by",
                 fix="Set `topic` to a name.",
             )
+        if self._syncs is not None and not {PARTITION, OFFSET} <= set(schema.names):
+            raise SchemaError(
+                "kafka.no_positions",
+                f"rows of {dataset!r} do not say where their messages are, and "
+                "`offset.syncs.topic` is set",
+                fix="Set `positions=true` at the source, too, or remove `offset.syncs.topic`.",
+                dataset=dataset,
+            )
         self._key_columns[dataset] = tuple(key_columns)
         ensure_topic(
             self._admin,

@@ -229,6 +229,14 @@ def test_heartbeats_come_in_time(kafka, topic):
     assert times == sorted(set(times))
 
 
+def test_offset_syncs_of_rows_without_positions_are_refused(kafka, topic):
+    with (
+        sink_task(KafkaSink, sink(kafka, topic)) as task,
+        pytest.raises(ValueError, match="do not say where their messages are"),
+    ):
+        task.write([{"value": b"1"}], dataset=topic)
+
+
 def test_a_key_that_does_nothing_is_told():
     mirror = {"source.cluster.bootstrap.servers": "a:9092", "source.admin.retries": "3"}
     mirror |= {"replication.factor": "3", "sync.topic.configs.enabled": "false"}
