@@ -43,7 +43,6 @@ def sink(folder: Path, **more: object) -> dict[str, object]:
         "transforms.where.offset.field": "o",
         "errors.tolerance": "all",
         "errors.deadletterqueue.topic.name": "orders-dead",
-        "errors.deadletterqueue.topic.replication.factor": "1",
         "errors.deadletterqueue.context.headers.enable": "true",
         **more,
     }
@@ -104,6 +103,7 @@ def test_rejected_messages_are_in_a_topic_of_their_broker(tmp_path: Path) -> Non
             backend: sink(folder, **{"topics.backend": backend})
             for backend, (folder, _) in places.items()
         }
+        connectors["kafka"]["errors.deadletterqueue.topic.replication.factor"] = "1"
         with Standalone(tmp_path / "node", node, **connectors) as running:
             for backend, (folder, read) in places.items():
                 running.wait_for(lambda at=folder: len(rows(at)) == 2, f"rows of {backend}")
