@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -89,19 +90,36 @@ def main(options: Sequence[str]) -> int:
     fast = options[:1] == ["fast"]
     stages = FAST if fast else STAGES
     beside = {name: command for name, command in BESIDE.items() if name == "static" or not fast}
-    with tempfile.TemporaryDirectory(prefix="stages-") as folder, ThreadPoolExecutor() as pool:
-        calls = [pool.submit(run_beside, *item) for item in beside.items()]
-        outcomes = [run_stage(stage, options[fast:], Path(folder)) for stage in stages]
+    with scratch_folder() as folder, ThreadPoolExecutor() as pool:
+        calls = [pool.submit(run_beside, *item, folder) for item in beside.items()]
+        outcomes = [run_stage(stage, options[fast:], folder) for stage in stages]
         outcomes += [call.result() for call in calls]
     print(table(outcomes), flush=True)
     return 0 if all(outcome.passed for outcome in outcomes) else 1
 
 
-def run_beside(name: str, command: Sequence[str]) -> Outcome:
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield the folder of all temporary files; it is removed at the end, because killed servers and
+    JVMs leave some GB of them. Its path is short, because that of a unix socket may have no more
+    than 107 bytes. It is open, because PostgreSQL runs as a user of its own.
+    """
+    with tempfile.TemporaryDirectory(prefix="t", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def run_beside(name: str, command: Sequence[str], folder: Path) -> Outcome:
     """Run a command without a terminal, and print what it wrote once it has ended."""
     began = time.monotonic()
     ended = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     print(f"\n── {name} (beside the stages)\n{ended.stdout}", flush=True)
     return Outcome(name, time.monotonic() - began, ended.returncode == 0)
@@ -121,7 +139,11 @@ def run_stage(stage: Stage, options: Sequence[str], folder: Path) -> Outcome:
             *(sys.executable, "-m", "pytest", "-n", str(stage.lanes), "--dist", "loadfile"),
             *(*stage.arguments, f"--junitxml={report}", "--durations=5", *options),
         ],
-        env={**os.environ, "JDK_JAVA_OPTIONS": f"-XX:TieredStopAtLevel=1 {log}"},
+        env={
+            **os.environ,
+            "TMPDIR": str(folder),
+            "JDK_JAVA_OPTIONS": f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={folder} {log}",
+        },
         check=False,
     )
     seconds = time.monotonic() - began

@@ -52,7 +52,7 @@ class DatabendServer:
     """One server. Leaving the `with` block kills it."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="psd-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="psd-"))
         from support.processes import free_ports  # the server's side has no such package
 
         (self.port,) = free_ports(1)

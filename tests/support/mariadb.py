@@ -44,7 +44,7 @@ class MariadbServer:
 
     def __init__(self, *options: str) -> None:
         """Prepare a folder of its own, short because of its unix socket. `options`: mariadbd's."""
-        self.folder = Path(tempfile.mkdtemp(prefix="psm-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="psm-"))
         (self.port,) = free_ports(1)
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None

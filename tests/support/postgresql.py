@@ -47,7 +47,7 @@ class PostgresqlServer:
         """Prepare a cluster in a folder of its own, short because of its unix socket. `options` are
         the server's, for instance `wal_level=logical`.
         """
-        self.folder = Path(tempfile.mkdtemp(prefix="psg-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="psg-"))
         (self.port,) = free_ports(1)
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None

@@ -35,6 +35,7 @@ ACCESS: Final = "a-key-of-tests"
 SECRET: Final = "a-secret-of-tests"
 START: Final = 60.0
 SOCKETS: Final = Path("/tmp")
+"""Where SeaweedFS puts the sockets of its parts, whatever `TMPDIR` says."""
 
 
 class S3Server:

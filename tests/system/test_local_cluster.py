@@ -11,15 +11,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from penstock.cli.__main__ import main
 from penstock.client import ConfigClient
+from penstock.cluster.local import PORTS, Ports, write_json
 from penstock.model.connector import Connector, ConnectorKind
 from penstock_kit.testing import Spans, check_delivery, find_leftovers, read_ledger, wait_until
 from support.checkout import ROOT
+from support.processes import free_ports
 
 STARTED = 240.0
 """Seconds for a start with a cold Spark, on a busy machine."""
@@ -35,6 +38,9 @@ class Commands:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # ports of this lane: the usual one of the REST API may be that of another lane's node
+        folder.mkdir()
+        write_json(folder / f"{PORTS}.json", asdict(Ports(*free_ports(3))))
         # short, because the path of a unix socket may have no more than 107 bytes
         self.scratch = Path(tempfile.mkdtemp(prefix="pst-"))
         small = {"PENSTOCK_SPARK_DRIVER_MEMORY": "512m", "PENSTOCK_SPARK_MASTER": "local[1,1]"}

@@ -203,7 +203,7 @@ class Kit:
 @pytest.fixture
 def kit() -> Iterator[Kit]:
     """A kit with a short folder; at the end no process and no file of it is left."""
-    folder = Path(tempfile.mkdtemp(prefix="pt-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="pt-"))
     made = Kit(folder / "r")
     yield made
     left = made.processes()
