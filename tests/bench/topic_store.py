@@ -46,7 +46,7 @@ async def append(stream: TopicWriter, txn: int, rows: pa.RecordBatch) -> None:
 
 async def opened(topics: EmbeddedTopics, topic: str) -> TopicWriter:
     """Return the write end of a new topic."""
-    stream = topics.writer("bench-0", 1)
+    stream = topics.writer("bench-0")
     await stream.open(1, CommitMode.UNSPECIFIED, None, recover=False)
     await stream.apply_schema(StreamSchema(1, topic, SCHEMA))
     return stream

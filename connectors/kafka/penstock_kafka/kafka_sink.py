@@ -14,6 +14,7 @@ from penstock_connector import (
     CommitMode,
     ConfigError,
     DataError,
+    Pattern,
     RetriableError,
     SchemaError,
     Staging,
@@ -35,7 +36,7 @@ from penstock_kafka.messages import message_values
 from penstock_kafka.mirror.offset_syncs import OffsetSyncWriter
 from penstock_kafka.offsets_topic import OffsetsTopic, ensure_topic, offsets_topic_settings
 from penstock_kafka.originals import Originals
-from penstock_kafka.topic_creation import TopicCreation, TopicSettings
+from penstock_values.topic_creation import TopicCreation, TopicSettings
 
 _MEMORY_BYTES: Final = 256 << 20
 """Messages in memory that wait for their transaction; more go to a file."""
@@ -169,7 +170,7 @@ class KafkaSinkConfig(MessageConfig, DeadLetterKeys):
     def creation(self) -> TopicCreation:
         """Return how topics are created."""
         keys = {name: text for name, text in self.topic_creation.items() if name != "enable"}
-        return TopicCreation(keys)
+        return TopicCreation(keys, Pattern)
 
     def topic_of(self, dataset: str) -> str:
         """Return the topic of a dataset."""

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock_connector import RetriableError, SchemaError
 from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, to_connector_error
-from penstock_kafka.topic_creation import TopicSettings
+from penstock_values.topic_creation import TopicSettings
 
 READ_TIMEOUT_S: Final = 150.0
 """Time for reading what a partition has. A transaction of another task that is open hides what

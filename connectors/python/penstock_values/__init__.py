@@ -5,6 +5,7 @@
 - `messages`: values, keys and offsets on the wire
 - `decimals`: decimal numbers, exact or refused
 - `pattern`: regular expressions of configurations, matched with a timeout
+- `topic_creation`: Kafka Connect's keys `topic.creation.…`
 - `semantic_types`: what a column is, where Arrow has no type for it
 
 It imports nothing of Penstock but the generated protocol. The services may import this package of

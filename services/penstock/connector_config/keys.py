@@ -106,7 +106,7 @@ KEYS: Final = (
     ConfigKey("topic", doc="Topic of a source whose rows name no dataset."),
     ConfigKey("topics", "list", (), doc="Topics that a sink reads."),
     ConfigKey("topics.regex", doc="Pattern of topics that a sink reads."),
-    ConfigKey("topic.partitions", "int", 1, doc="Partitions of a topic that is created."),
+    ConfigKey("topic.partitions", "int", 1, doc="Partitions that a topic has, at least."),
     ConfigKey("topic.retention", "duration", None, doc="Time that rows stay in the topic."),
     ConfigKey("topic.retention.bytes", "size", None, doc="Size of a partition of the topic."),
     ConfigKey(
@@ -198,14 +198,13 @@ KEYS: Final = (
 
 FRAMEWORK_KEYS: Final = frozenset(key.name for key in KEYS)
 
-_TOPICS = "Set `topic.partitions`, `topic.retention` and `topic.retention.bytes` instead."
 _COLUMNS = "rows of topics are columns here, so nothing is converted"
 
 KAFKA_CONNECT_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "key.converter": (_COLUMNS, ""),
     "value.converter": (_COLUMNS, ""),
     "header.converter": (_COLUMNS, ""),
-    "topic.creation.": ("topics are created with the keys `topic.…`", _TOPICS),
+    "topic.creation.": ("only sources make topics, RocketMQ's by `topic.partitions`", ""),
     "offsets.storage.topic": ("offsets are in the offset service, not in a topic", ""),
     "tasks.max.enforce": ("a connector never has more tasks than `tasks.max`", ""),
 }

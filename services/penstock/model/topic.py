@@ -19,6 +19,14 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class NewTopic:
+    """What a topic is created with. `retention` None: that of the node."""
+
+    partitions: int
+    retention: Retention | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TopicSelection:
     """The topics of a sink: by name, and those whose whole name matches a pattern."""
 

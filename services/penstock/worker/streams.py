@@ -79,11 +79,12 @@ class StreamFactory:
             process, target = await acquire_plugin(self._host, resolved, "sink", owner)
             plugin_metrics.append(metrics := PluginMetrics(process.plugin, "sink"))
             return PluginSinkStream(process, target, plan, metrics=metrics)
-        settings = resolved.settings
+        rules = resolved.topic_rules
         return self._topics.writer(
             plan.task_id,
-            settings.topic_partitions,
-            settings.topic_retention,
+            rules.new_topic,
+            least_partitions=rules.least_partitions,
+            retention=rules.retention,
             require=resolved.reach.require_topic,
         )
 
@@ -97,7 +98,7 @@ class StreamFactory:
             process, target = await acquire_plugin(self._host, resolved, DLQ_SINK)
             return PluginSinkStream(process, target, beside)
         if resolved.dead_letter_dataset:
-            return self._topics.writer(beside.task_id, 1, require=resolved.reach.require_topic)
+            return self._topics.writer(beside.task_id, require=resolved.reach.require_topic)
         return None
 
     async def _reader(

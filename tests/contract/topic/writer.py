@@ -21,6 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 from penstock.model.connector import CommitMode
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
+from penstock.model.topic import NewTopic
 from penstock.topic.embedded import topics as module
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files.file_writer import write_files
@@ -36,7 +37,7 @@ def batch(first, count):
 
 async def main():
     async with EmbeddedTopics(open_folder(place)) as topics:
-        stream = topics.writer(task, 2)
+        stream = topics.writer(task, lambda _: NewTopic(2))
         last = json.loads(journal.read_text()) if journal.exists() else None
         prepared = PreparedTxn(last["txn"], epoch, last["state"].encode(), b"") if last else None
         await stream.open(epoch, CommitMode.UNSPECIFIED, prepared, last is not None)

@@ -17,6 +17,7 @@ from penstock.model.stream import (
     SchemaVersion,
     StreamSchema,
 )
+from penstock.model.topic import NewTopic
 from penstock.topic.embedded.delta_log import version_name
 from penstock.topic.embedded.table_state import TopicState
 from penstock.topic.embedded.topic_reader import TopicReader
@@ -57,7 +58,7 @@ class Producer:
         partitions: int = 1,
         **more: Any,
     ) -> None:
-        self.stream = topics.writer(task, partitions, **more)
+        self.stream = topics.writer(task, lambda _: NewTopic(partitions), **more)
         self.topic = topic
 
     async def open(self, epoch: int = 1, last: PreparedTxn | None = None) -> "Producer":

@@ -21,8 +21,10 @@ from penstock.topic_files.file_writer import write_files
 from penstock.topic_files.local_folder import LocalFolder
 from unit.topic.producer_consumer import (
     SCHEMA,
+    Consumer,
     Producer,
     consume,
+    place,
     rows,
     run,
     state_of,
@@ -215,7 +217,7 @@ def test_another_commit_mode_is_refused(tmp_path):
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:
             with pytest.raises(ConfigError) as caught:
-                await topics.writer("g-0", 1).open(1, CommitMode.HOST, None, False)
+                await topics.writer("g-0").open(1, CommitMode.HOST, None, False)
             return caught.value.code
 
     assert run(story()) == "delivery.not_available"
@@ -267,7 +269,7 @@ def test_one_transaction_may_touch_several_topics(tmp_path):
             # it was applied to one topic, and then the process died
             one = PreparedFiles({"t": decode_state(LocalFolder(tmp_path), both.state).files["t"]})
             await producer.stream._append(1, one)
-            again = topics.writer("g-0", 1)
+            again = topics.writer("g-0")
             await again.open(2, CommitMode.TWO_PHASE, both, True)
 
     run(story())
@@ -409,3 +411,43 @@ def test_a_state_that_is_empty_is_a_transaction_without_files(tmp_path):
 
     run(story())
     assert state_of(tmp_path).next_offset(0) == 0
+
+
+def test_partitions_are_added_and_never_taken_away(tmp_path):
+    async def story():
+        async with EmbeddedTopics(tmp_path) as topics:
+            small = await Producer(topics, task="g-0").open()
+            await small.append(1, rows(0, 5))
+            large = await Producer(topics, task="g-1", partitions=9, least_partitions=3).open()
+            await large.append(1, rows(5, 60))
+            await small.append(2, rows(65, 5))
+            again = await Producer(topics, task="g-2", least_partitions=2).open()
+            count = await topics.count_partitions("t")
+            old = await consume(topics, 5)
+            seen = Consumer(topics, *(place(number) for number in range(3)))
+            await seen.until(lambda one: len(one.rows) == 70)
+            return count, old, seen, again.stream.ticket(9, 0, 1)["partitions"]
+
+    count, old, seen, partitions = run(story())
+    assert (count, partitions) == (3, 3)
+    assert old.ids[:5] == list(range(5)), "rows keep their offsets"
+    assert sorted(seen.ids) == list(range(70))
+    assert len(seen.offsets) == 3, "new rows are in all partitions"
+
+
+def test_headers_with_several_values_are_kept(tmp_path):
+    headers = [[("a", b"1"), ("a", b"2"), ("b", None)], None, []]
+    schema = pa.schema([("id", pa.int64()), ("__headers", pa.map_(pa.string(), pa.binary()))])
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([0, 1, 2]), pa.array(headers, schema.field(1).type)], schema=schema
+    )
+
+    async def story():
+        async with EmbeddedTopics(tmp_path) as topics:
+            producer = Producer(topics)
+            await producer.stream.open(1, CommitMode.UNSPECIFIED, None, False)
+            await producer.schema(schema)
+            await producer.append(1, batch)
+            return await consume(topics, 3)
+
+    assert [row["__headers"] for row in run(story()).rows] == headers

@@ -325,8 +325,8 @@ def test_what_a_column_means_is_kept_in_the_table(tmp_path):
         "j": {b"penstock.type": b"json"},
         "u": {b"penstock.type": b"uuid"},
     }
-    assert run(EmbeddedTopics(tmp_path).writer("g-1", 1).columns("t")).equals(columns)
-    assert run(topics.writer("g-1", 1).columns("never made")) is None
+    assert run(EmbeddedTopics(tmp_path).writer("g-1").columns("t")).equals(columns)
+    assert run(topics.writer("g-1").columns("never made")) is None
 
 
 def test_topics_are_named_once_they_are_made(tmp_path):

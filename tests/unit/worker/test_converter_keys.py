@@ -56,10 +56,3 @@ def test_a_wrong_value_is_an_error_and_an_unknown_key_a_warning():
     assert found(value_converter=json, value_converter_schemas_enabled="true") == [
         ("config.unknown_key", "value.converter.schemas.enabled", False)
     ]
-
-
-def test_a_repeated_topic_group_is_an_error():
-    assert found(topic_creation_groups="g1, g2") == []
-    assert found(topic_creation_groups="g1, g2, g1") == [
-        ("config.repeated", "topic.creation.groups", True)
-    ]

@@ -71,7 +71,7 @@ class Offsets:
 
 async def put(topics, files, epoch=1, columns=DEAD_LETTER_SCHEMA):
     """Write dead letters into the topic, those of each file in a transaction."""
-    writer = topics.writer("g-0-letters", epoch)
+    writer = topics.writer("g-0-letters")
     await writer.open(epoch, CommitMode.UNSPECIFIED, None, recover=False)
     await writer.apply_schema(StreamSchema(1, TOPIC, columns))
     for txn, letters in enumerate(files, 10 * epoch):

@@ -103,7 +103,7 @@ class Chain:
 
 
 async def put_letters(topics):
-    writer = topics.writer("g-0-letters", 1)
+    writer = topics.writer("g-0-letters")
     await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
     await writer.apply_schema(StreamSchema(1, TOPIC, DEAD_LETTER_SCHEMA))
     schema = ROWS.serialize().to_pybytes()
@@ -119,7 +119,7 @@ async def put_letters(topics):
 
 
 def spec_of(topics, offsets, epoch):
-    writer = SinkWithDeadLetters(topics.writer("r-0", 1), topics.writer("r-0-letters", 1), TOPIC)
+    writer = SinkWithDeadLetters(topics.writer("r-0"), topics.writer("r-0-letters"), TOPIC)
     engine, sender = Engine(), DeadLetterOrigin("orders", "r-0", epoch, 30)
     changes = RowEdits({}, {DeadLetterId(0, 2): {"value": "9"}})
 

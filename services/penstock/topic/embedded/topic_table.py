@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -174,9 +174,11 @@ class TopicTable:
 
         return self.inspect(read)
 
-    def ensure(self, schema: pa.Schema, spec: TopicSpec) -> None:
-        """Create the topic, or add the columns that it lacks. Its number of partitions never
-        changes.
+    def ensure(
+        self, schema: pa.Schema, created: TopicSpec, changed: TopicSpec | None = None
+    ) -> None:
+        """Create the topic, or add the columns and partitions that it lacks. `changed` is what an
+        existing topic has afterwards, with at least as many partitions; None leaves them.
 
         Raises:
             SchemaError: `topic.schema_incompatible`, `topic.type_unsupported`, `topic.column_name`.
@@ -186,7 +188,8 @@ class TopicTable:
 
         def compose(state: TopicState) -> Sequence[Action] | None:
             if state.version < 0:
-                return delta_log.create_table(self.topic, columns, spec, _now_ms())
+                return delta_log.create_table(self.topic, columns, created, _now_ms())
+            spec = changed or replace(created, partitions=1)
             return evolve_table(state, columns, spec, self.topic, _now_ms())
 
         with _translate_errors(self.topic):
@@ -301,7 +304,7 @@ def evolve_table(
     """Return the actions that let a topic have these rows; None when it already can."""
     columns = merge_columns(state.columns, rows, topic)
     new_spec = TopicSpec(
-        state.spec.partitions,
+        max(state.spec.partitions, spec.partitions),
         spec.key_columns or state.spec.key_columns,
         spec.retention if spec.retention is not None else state.spec.retention,
     )

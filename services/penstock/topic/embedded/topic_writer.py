@@ -21,7 +21,7 @@ from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.errors import ConfigError, InternalError
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema, WriteOpened
-from penstock.model.topic import Retention
+from penstock.model.topic import NewTopic, Retention
 from penstock.topic.embedded.table_state import TopicSpec
 from penstock.topic.embedded.topic_table import StagedFile, TopicTable, TopicThreads
 from penstock.topic_files.folder import Folder
@@ -101,10 +101,13 @@ def delete_manifest(topics: Folder, prepared: PreparedFiles) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicDefaults:
-    """What new topics are created with. A retention also changes topics that exist."""
+class TopicChanges:
+    """What a writer does to topics: what it creates them with, and what those that exist have
+    afterwards: at least as many partitions, and a retention unless it is None.
+    """
 
-    partitions: int = 1
+    new_topic: Callable[[str], NewTopic]
+    least_partitions: int = 1
     retention: Retention | None = None
 
 
@@ -131,14 +134,14 @@ class TopicWriter:
     def __init__(
         self,
         task_id: str,
-        defaults: TopicDefaults,
+        changes: TopicChanges,
         topics: Folder,
         table_of: Callable[[str], TopicTable],
         on_commit: Callable[[TopicTable], None],
         threads: TopicThreads,
     ) -> None:
         """`on_commit` is called with each topic that has new rows."""
-        self._task, self._defaults, self._topics = task_id, defaults, topics
+        self._task, self._changes, self._topics = task_id, changes, topics
         self._table_of, self._on_commit, self._threads = table_of, on_commit, threads
         self._epoch = 0
         self._targets: dict[int, _Target] = {}
@@ -178,14 +181,17 @@ class TopicWriter:
         return table.columns if await self._threads.run(table.exists) else None
 
     async def apply_schema(self, schema: StreamSchema) -> None:
-        """Create the topic, or add the columns that it lacks.
+        """Create the topic, or add the columns and partitions that it lacks.
 
         Raises:
             SchemaError: `topic.schema_incompatible`, `topic.type_unsupported`, `topic.column_name`.
         """
-        table = self._table_of(schema.dataset)
-        spec = TopicSpec(self._defaults.partitions, schema.key_columns, self._defaults.retention)
-        await self._threads.run(table.ensure, schema.arrow, spec)
+        table, keys = self._table_of(schema.dataset), schema.key_columns
+        new = self._changes.new_topic(schema.dataset)
+        retention = self._changes.retention
+        created = TopicSpec(new.partitions, keys, retention or new.retention)
+        changed = TopicSpec(self._changes.least_partitions, keys, retention)
+        await self._threads.run(table.ensure, schema.arrow, created, changed)
         casts = encode_casts(schema.arrow, table.columns)
         self._targets[schema.schema_id] = _Target(table, schema.key_columns, casts)
 

@@ -15,11 +15,11 @@ from typing import Final, Self
 from penstock.aio import cancel_and_wait
 from penstock.model.connector import Partition
 from penstock.model.errors import ConfigError
-from penstock.model.topic import Retention
+from penstock.model.topic import NewTopic, Retention
 from penstock.topic.embedded.row_ranges import TopicRows
 from penstock.topic.embedded.topic_reader import TopicReader, parse_offset_reset
 from penstock.topic.embedded.topic_table import TopicTable, TopicThreads
-from penstock.topic.embedded.topic_writer import TopicDefaults, TopicWriter
+from penstock.topic.embedded.topic_writer import TopicChanges, TopicWriter
 from penstock.topic.embedded.upkeep import Upkeep
 from penstock.topic.embedded.wakeups import wakeups_for
 from penstock.topic_files.folder import Folder
@@ -92,7 +92,9 @@ class EmbeddedTopics:
     def writer(
         self,
         task_id: str,
-        partitions: int,
+        new_topic: Callable[[str], NewTopic] = lambda _: NewTopic(1),
+        *,
+        least_partitions: int = 1,
         retention: Retention | None = None,
         require: Callable[[str], None] = lambda _: None,
     ) -> TopicWriter:
@@ -100,7 +102,8 @@ class EmbeddedTopics:
 
         Args:
             task_id: The task.
-            partitions: The number of partitions of topics that it creates.
+            new_topic: Returns what a topic is created with; `retention` counts more than its own.
+            least_partitions: A topic that it writes to and that has fewer gets as many.
             retention: The retention of all topics that it writes to; None leaves theirs.
             require: Raises for a topic that the task may not write to.
         """
@@ -111,7 +114,7 @@ class EmbeddedTopics:
 
         return TopicWriter(
             task_id,
-            TopicDefaults(partitions, retention),
+            TopicChanges(new_topic, least_partitions, retention),
             self._folder,
             table_of,
             self._wakeups.wake,

@@ -54,7 +54,6 @@ SIMPLE_HEADER_CONVERTER: Final = (
 """Names of a converter that only headers have. Headers are text here in any case."""
 
 _CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
-_GROUPS: Final = "topic.creation.groups"
 _REGISTRY_CONVERTERS: Final = (
     "io.confluent.connect.",
     "io.apicurio.registry.",
@@ -68,16 +67,15 @@ are columns.
 def check_converters(
     config: Mapping[str, str], kind_of: Callable[[str], Kind | None], *, are_used: bool = False
 ) -> list[Diagnostic]:
-    """Return errors in Kafka Connect's keys of converters and topics, as Kafka Connect reports
-    them. `kind_of` looks up the kind of a plugin. `are_used`: messages are converted, so that a
-    converter which is not here is an error, too.
+    """Return errors in Kafka Connect's keys of converters, as Kafka Connect reports them. `kind_of`
+    looks up the kind of a plugin. `are_used`: messages are converted, so that a converter which is
+    not here is an error, too.
     """
-    found = [
+    return [
         one
         for key in _CONVERTER_KEYS
         for one in _check_converter(key, config, kind_of, are_used=are_used)
     ]
-    return [*found, *_check_topic_groups(config)]
 
 
 def _check_converter(
@@ -116,18 +114,6 @@ def _to_diagnostic(error: InvalidConverterError, path: str) -> Diagnostic:
     found = ConfigError(error.code, error.message, fix=error.fix, config_path=where).diagnostic
     unknown = error.code == "config.unknown_key"
     return replace(found, severity=Severity.WARNING) if unknown else found
-
-
-def _check_topic_groups(config: Mapping[str, str]) -> Iterator[Diagnostic]:
-    groups = [one.strip() for one in config.get(_GROUPS, "").split(",") if one.strip()]
-    twice = sorted({one for one in groups if groups.count(one) > 1})
-    if twice:
-        yield ConfigError(
-            "config.repeated",
-            f"`{_GROUPS}` names {', '.join(twice)[:200]} more than once",
-            fix="Name each group once.",
-            config_path=_GROUPS,
-        ).diagnostic
 
 
 def _not_for_brokers(path: str, name: str) -> Diagnostic:

@@ -48,6 +48,13 @@ from penstock.worker.config.broker_topics import (
     with_topic_end,
 )
 from penstock.worker.config.client_overrides import OverridePolicy, unused_override
+from penstock.worker.config.embedded_topics import KINDS as EMBEDDED_TOPIC_KINDS
+from penstock.worker.config.embedded_topics import (
+    NO_TOPIC_RULES,
+    EmbeddedTopicRules,
+    read_topic_rules,
+    without_creation_keys,
+)
 from penstock.worker.config.reach import (
     UNBOUNDED,
     UNRESTRICTED,
@@ -87,6 +94,7 @@ class ResolvedConfig:
     `connector` is as stored. `values` and `sections` have the values of its secret references.
     `secret_values` has what providers returned, by key, valid for `ttl` seconds (None: without
     limit). `reach` is what the connector may reach. `backend`: whose its topics are.
+    `topic_rules`: how it makes embedded ones.
     """
 
     connector: Connector
@@ -99,6 +107,7 @@ class ResolvedConfig:
     ttl: float | None = None
     reach: Reach = UNRESTRICTED
     backend: str = EMBEDDED
+    topic_rules: EmbeddedTopicRules = NO_TOPIC_RULES
 
     @property
     def on_broker(self) -> bool:
@@ -318,6 +327,11 @@ def _resolve_sections(
         findings += found
         reach.require_any_topic()
         require_own_converters_within(reach, lookup.config)
+    topic_rules = NO_TOPIC_RULES
+    if backend == EMBEDDED and kind in EMBEDDED_TOPIC_KINDS:
+        topic_rules, found = read_topic_rules(sections, settings, lookup.config)
+        sections = without_creation_keys(sections)
+        findings += found
     reported = {found.config_path for found in findings}
     ineffective = check_keys_without_effect(sections, settings, kind)
     findings += [found for found in ineffective if found.config_path not in reported]
@@ -340,6 +354,7 @@ def _resolve_sections(
         lookup.ttl_s,
         reach,
         backend,
+        topic_rules,
     )
 
 
