@@ -67,15 +67,17 @@ def test_the_quick_start_runs_from_beginning_to_end(tmp_path: Path) -> None:
         values = {"user": USER, "password": PASSWORD, "namesrv": rocketmq.namesrv}
         file.write_text(STANDALONE.format(folder=tmp_path, port=port, **values), encoding="utf-8")
         with PenstockProcess(tmp_path / "run", "standalone", file) as process:
-            process.wait_for(lambda: "REST at" in process.output, SOON, "the REST API")
+            process.wait_for(lambda: f":{port}" in process.output, SOON, "the REST API")
             for name, config in (("fileSourceConnector", source), ("fileSinkConnector", sink)):
                 url = f"http://127.0.0.1:{port}/connectors/{name}"
                 answer = httpx.post(url, json=config, timeout=120)
-                assert answer.status_code == 201, answer.text
+                assert answer.json()["body"]["filename"] == config["filename"], answer.text
             arrived = lambda: written.exists() and len(written.read_text().splitlines()) == 3  # noqa: E731
             process.wait_for(arrived, SOON, "three lines in the file")
+            running = httpx.get(f"http://127.0.0.1:{port}/allocated/tasks", timeout=60).json()
+            assert len(running["body"]["runningTasks"]) == 2, running
             stop = f"http://127.0.0.1:{port}/connectors/fileSourceConnector/stop"
-            assert httpx.post(stop, timeout=60).status_code == 204
+            assert httpx.get(stop, timeout=60).json()["status"] == 200
             process.stop()
             assert ended(process).code == 0
             nothing_left(process)

@@ -22,7 +22,7 @@ from penstock.cluster.keys import read_variables
 from penstock.cluster.settings import read_etcd_settings
 from penstock.etcd import Etcd, EtcdSettings
 from penstock.gateway.http_server import require_certificate
-from penstock.gateway.listeners import Listener, certificate_from_settings, parse_listeners
+from penstock.gateway.listeners import Listener, certificate_from_settings, listeners_from_settings
 from penstock.model.config_def import ConfigKey, parse_with_errors
 from penstock.model.errors import ConfigError, PenstockError, error_from_diagnostic
 from penstock.pipeline_files.files import read_flat
@@ -198,7 +198,7 @@ async def _check_member(settings: EtcdSettings) -> CheckResult:
 def _check_listeners(values: Mapping[str, Any]) -> list[CheckResult]:
     """Check each address of a gateway, and the certificate of https listeners."""
     try:
-        listeners = parse_listeners(values["listeners"] or (), values["admin.listeners"])
+        listeners = listeners_from_settings(values)
         if any(listener.tls for listener in listeners):
             require_certificate(certificate_from_settings(values)).create_context()
     except ConfigError as error:

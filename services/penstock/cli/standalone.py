@@ -20,7 +20,7 @@ from penstock.gateway.access.guard import guard_from_settings
 from penstock.gateway.app import build_app
 from penstock.gateway.clients import Processes, ServiceClients, Workers
 from penstock.gateway.http_server import serve
-from penstock.gateway.listeners import certificate_from_settings, parse_listeners
+from penstock.gateway.listeners import certificate_from_settings, listeners_from_settings
 from penstock.gateway.routes.connectors import topic_tracking_from_settings
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Severity
@@ -112,7 +112,7 @@ async def serve_rest_api(node: Node, values: Mapping[str, Any]) -> AsyncIterator
         ConfigError: `config.bad_value`, `rpc.address_in_use`, `access.open`, `access.file`,
             `tls.file`.
     """
-    listeners = parse_listeners(values["listeners"], values["admin.listeners"])
+    listeners = listeners_from_settings(values)
     guard = guard_from_settings(values, listeners)
     workers = Workers(node.scheduler)
     processes = Processes(node.addresses)

@@ -12,7 +12,7 @@ from penstock.gateway.access.guard import guard_from_settings
 from penstock.gateway.app import build_app
 from penstock.gateway.clients import Processes, ServiceClients, Workers
 from penstock.gateway.http_server import serve
-from penstock.gateway.listeners import certificate_from_settings, parse_listeners
+from penstock.gateway.listeners import certificate_from_settings, listeners_from_settings
 from penstock.gateway.routes.connectors import topic_tracking_from_settings
 
 log = logging.getLogger(__name__)
@@ -40,9 +40,7 @@ async def gateway(settings: InstanceSettings) -> None:
             instance.dial,
         )
         instance.stack.push_async_callback(processes.close)
-        listeners = parse_listeners(
-            settings.values["listeners"], settings.values["admin.listeners"]
-        )
+        listeners = listeners_from_settings(settings.values)
         guard = guard_from_settings(settings.values, listeners)
         instance.stack.push_async_callback(guard.close)
         clients = ServiceClients(config, offset, scheduler, workers, processes)

@@ -4,7 +4,8 @@ It keeps no state. Each request becomes calls of the services; each response is 
 answers.
 
 - `app`       the ASGI application: its routes and middleware
-- `routes`    Kafka Connect's and RocketMQ Connect's routes; `v1`: routes that only Penstock has
+- `routes`    Kafka Connect's routes; `v1`: routes that only Penstock has
+- `rocketmq_connect`   RocketMQ Connect's API, at listeners of its own
 - `access`    authentication, roles, rate limits, the audit log
 - `clients`   clients of the services, calls of all workers and all processes
 - `http_server`, `listeners`   the HTTP server with its bounds; listeners and their certificate

@@ -11,13 +11,17 @@ from opentelemetry.metrics import get_meter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.gateway import cluster_metrics
-from penstock.gateway.access.audit import AuditMiddleware
+from penstock.gateway.access.audit import AuditMiddleware, is_change
 from penstock.gateway.access.guard import Guard, authorize
+from penstock.gateway.access.users import REQUIRED_LEVELS
 from penstock.gateway.bodies import error_responses
 from penstock.gateway.clients import ServiceClients
 from penstock.gateway.errors import install_error_handlers
-from penstock.gateway.http_server import refuse_other_listener
+from penstock.gateway.http_server import listener_scope, refuse_other_listener
+from penstock.gateway.listeners import ListenerScope
 from penstock.gateway.request_input import ExactPathMiddleware
+from penstock.gateway.rocketmq_connect import build_rocketmq_api
+from penstock.gateway.rocketmq_connect import is_change as is_rocketmq_change
 from penstock.gateway.routes import connectors, loggers, offsets, plugins, rocketmq, root
 from penstock.gateway.v1 import cluster as cluster_routes
 from penstock.gateway.v1 import dead_letters, history, live_streams, replay, validation
@@ -68,26 +72,27 @@ def _known_method(method: str) -> str:
     return method if method in _METHODS else "_OTHER"
 
 
-KAFKA_ROUTES: Final = (
-    root,
-    connectors,
-    offsets,
-    plugins,
-    loggers,
-    rocketmq,
-    cluster_metrics,
+KAFKA_ROUTERS: Final = (
+    root.router,
+    connectors.router,
+    offsets.router,
+    plugins.router,
+    loggers.router,
+    rocketmq.router,
+    rocketmq.information,
+    cluster_metrics.router,
 )
-"""The modules of Kafka Connect's and RocketMQ Connect's routes."""
+"""Kafka Connect's routes, and those of RocketMQ Connect that do not clash with them."""
 
-NATIVE_ROUTES: Final = (
-    history,
-    validation,
-    live_streams,
-    dead_letters,
-    replay,
-    cluster_routes,
+NATIVE_ROUTERS: Final = (
+    history.router,
+    validation.router,
+    live_streams.router,
+    dead_letters.router,
+    replay.router,
+    cluster_routes.router,
 )
-"""The modules of the routes that only Penstock has."""
+"""The routes that only Penstock has."""
 
 
 def build_app(
@@ -101,9 +106,14 @@ def build_app(
     `clients` call the services of the cluster that is called `cluster`. `guard` authenticates the
     callers.
     """
-    return TraceMiddleware(
-        ExactPathMiddleware(AuditMiddleware(build_api(clients, cluster, guard, topic_tracking)))
-    )
+    ours = AuditMiddleware(build_api(clients, cluster, guard, topic_tracking), is_change)
+    theirs = AuditMiddleware(build_rocketmq_api(clients, guard), is_rocketmq_change)
+
+    async def by_listener(scope: Scope, receive: Receive, send: Send) -> None:
+        is_theirs = listener_scope(scope) is ListenerScope.ROCKETMQ
+        await (theirs if is_theirs else ours)(scope, receive, send)
+
+    return TraceMiddleware(ExactPathMiddleware(by_listener))
 
 
 def build_api(
@@ -128,7 +138,8 @@ def build_api(
         guard or Guard(),
         topic_tracking or connectors.TopicTracking(),
     )
+    app.state.levels, app.state.is_change = REQUIRED_LEVELS, is_change
     install_error_handlers(app)
-    for module in (*KAFKA_ROUTES, *NATIVE_ROUTES):
-        app.include_router(module.router, responses=error_responses())
+    for router in (*KAFKA_ROUTERS, *NATIVE_ROUTERS):
+        app.include_router(router, responses=error_responses())
     return app

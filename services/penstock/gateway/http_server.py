@@ -42,15 +42,21 @@ class ListenerScopeMiddleware:
         await self._app({**scope, _SCOPE_KEY: self._listener_scope}, receive, send)
 
 
+def listener_scope(scope: Scope) -> ListenerScope:
+    """Return which routes the listener of a request has."""
+    found: ListenerScope = scope.get(_SCOPE_KEY, ListenerScope.ALL)
+    return found
+
+
 async def refuse_other_listener(request: Request) -> None:
     """Refuse a route that only other listeners have, as an unknown path. A route dependency.
 
     Raises:
         ConfigError: `http.other_listener`.
     """
-    listener_scope = request.scope.get(_SCOPE_KEY, ListenerScope.ALL)
+    found = listener_scope(request.scope)
     is_admin = request.scope["route"].path.startswith(_ADMIN)
-    if listener_scope is ListenerScope.ALL or is_admin is (listener_scope is ListenerScope.ADMIN):
+    if found is ListenerScope.ALL or is_admin is (found is ListenerScope.ADMIN):
         return
     key = "admin.listeners" if is_admin else "listeners"
     raise ConfigError(

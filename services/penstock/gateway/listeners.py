@@ -24,11 +24,20 @@ NO_LISTENER: Final = "none"
 
 
 class ListenerScope(Enum):
-    """The routes of a listener: all, those of administrators (`/admin/…`), or the others."""
+    """The routes of a listener: all, those of administrators (`/admin/…`), the others, or those of
+    RocketMQ Connect.
+    """
 
     ALL = auto()
     ADMIN = auto()
     REST = auto()
+    ROCKETMQ = auto()
+
+
+_KEYS: Final = {
+    ListenerScope.ADMIN: "admin.listeners",
+    ListenerScope.ROCKETMQ: "listeners.rocketmq",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,7 @@ class Listener:
     @property
     def key(self) -> str:
         """The configuration key that names the listener."""
-        return "admin.listeners" if self.scope is ListenerScope.ADMIN else "listeners"
+        return _KEYS.get(self.scope, "listeners")
 
     @property
     def url(self) -> str:
@@ -50,18 +59,33 @@ class Listener:
         return f"{'https' if self.tls else 'http'}://{self.address}"
 
 
-def parse_listeners(listeners: Iterable[str], admin: Iterable[str] | None = None) -> list[Listener]:
-    """Return the listeners of `listeners` and `admin.listeners`.
+def parse_listeners(
+    listeners: Iterable[str], admin: Iterable[str] | None = None, rocketmq: Iterable[str] = ()
+) -> list[Listener]:
+    """Return the listeners of `listeners`, `admin.listeners` and `listeners.rocketmq`.
 
-    `http://:8083` listens on all addresses of the machine. Without `admin` (None) each listener has
-    all routes.
+    `http://:8083` listens on all addresses of the machine. Without `admin` (None) those of
+    `listeners` have all routes but RocketMQ Connect's.
 
     Raises:
         ConfigError: `config.bad_value`.
     """
+    theirs = _parse_all(rocketmq, ListenerScope.ROCKETMQ)
     if admin is None:
-        return _parse_all(listeners, ListenerScope.ALL)
-    return [*_parse_all(listeners, ListenerScope.REST), *_parse_all(admin, ListenerScope.ADMIN)]
+        return [*_parse_all(listeners, ListenerScope.ALL), *theirs]
+    ours = _parse_all(listeners, ListenerScope.REST)
+    return [*ours, *_parse_all(admin, ListenerScope.ADMIN), *theirs]
+
+
+def listeners_from_settings(values: Mapping[str, Any]) -> list[Listener]:
+    """Return the listeners that the keys of a gateway name.
+
+    Raises:
+        ConfigError: `config.bad_value`.
+    """
+    return parse_listeners(
+        values["listeners"] or (), values["admin.listeners"], values["listeners.rocketmq"] or ()
+    )
 
 
 def _parse_all(listeners: Iterable[str], scope: ListenerScope) -> list[Listener]:

@@ -17,6 +17,12 @@ KEYS: Final = (
     ConfigKey(
         "admin.listeners", "list", doc="Addresses of /admin; unset: `listeners`; empty: none."
     ),
+    ConfigKey(
+        "listeners.rocketmq",
+        "list",
+        (),
+        doc="Addresses of RocketMQ Connect's REST API, such as http://127.0.0.1:8082.",
+    ),
     ConfigKey("listener.tls.certificate", doc="PEM file with the certificate of https listeners."),
     ConfigKey("listener.tls.key", doc="PEM file with its key."),
     ConfigKey("listener.tls.clients", doc="PEM file of authorities of client certificates."),

@@ -23,7 +23,7 @@ UNUSED: Final = {
     "autoCreateGroupEnable": "no group of consumers is needed",
     "accessKey": "`aclEnable` is not true, or `rocketmq.access.key` is set",
     "secretKey": "`aclEnable` is not true, or `rocketmq.secret.key` is set",
-    "httpPort": "`listeners` is set",
+    "httpPort": "`listeners.rocketmq` is set",
     "namesrvAddr": "`namesrv.addr` is set",
     "storePathRootDir": "`state.dir` is set",
     "pluginPaths": "`plugin.path` is set",
@@ -93,6 +93,7 @@ _ROCKETMQ_LOGIN: Final = {
 """Those of its login, which count with `aclEnable=true`."""
 
 _ROCKETMQ_PORT: Final = "httpPort"
+_ROCKETMQ_LISTENERS: Final = "listeners.rocketmq"
 
 
 def with_own_names(config: Mapping[str, str]) -> dict[str, str]:
@@ -108,8 +109,8 @@ def with_own_names(config: Mapping[str, str]) -> dict[str, str]:
         for key, value in config.items()
         if key != "aclEnable"
     }
-    if _ROCKETMQ_PORT in found and "listeners" not in found:
-        found["listeners"] = f"http://127.0.0.1:{found.pop(_ROCKETMQ_PORT)}"
+    if _ROCKETMQ_PORT in found and _ROCKETMQ_LISTENERS not in found:
+        found[_ROCKETMQ_LISTENERS] = f"http://127.0.0.1:{found.pop(_ROCKETMQ_PORT)}"
     return found
 
 

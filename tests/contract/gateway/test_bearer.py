@@ -11,7 +11,7 @@ from penstock.cluster.settings import instance_settings
 from penstock.gateway.access.guard import guard_from_settings
 from penstock.gateway.app import build_app
 from penstock.gateway.http_server import serve
-from penstock.gateway.listeners import parse_listeners
+from penstock.gateway.listeners import listeners_from_settings
 from support.gateway import Gateway
 from support.issuer import Issuer
 
@@ -35,7 +35,7 @@ def url(gateway: Gateway, issuer: Issuer) -> Iterator[str]:
         "auth.oidc.audience": "penstock",
     }
     values = instance_settings("gateway", keys, {}).values
-    wanted = parse_listeners(values["listeners"], values["admin.listeners"])
+    wanted = listeners_from_settings(values)
     asked = guard_from_settings(values, wanted)
     entered = serve(build_app(gateway.clients, "tests", asked), wanted)
     for name in (ORDERS, OTHERS):

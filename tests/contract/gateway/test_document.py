@@ -6,7 +6,7 @@ import pytest
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
-from penstock.gateway.app import KAFKA_ROUTES, NATIVE_ROUTES, build_api
+from penstock.gateway.app import KAFKA_ROUTERS, NATIVE_ROUTERS, build_api
 from penstock.gateway.bodies import Failure
 from penstock.gateway.routes import bodies
 from support.surface import KAFKAS
@@ -29,8 +29,8 @@ def test_each_route_is_in_the_document():
     app = build_api(None, "")
     routed = {
         f"{method} {route.path}"
-        for part in (*KAFKA_ROUTES, *NATIVE_ROUTES)
-        for route in part.router.routes
+        for router in (*KAFKA_ROUTERS, *NATIVE_ROUTERS)
+        for route in router.routes
         if isinstance(route, APIRoute)
         for method in route.methods
     }

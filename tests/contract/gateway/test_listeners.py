@@ -9,7 +9,7 @@ from penstock.cluster.settings import instance_settings
 from penstock.gateway.access.guard import Guard
 from penstock.gateway.app import build_app
 from penstock.gateway.http_server import serve
-from penstock.gateway.listeners import parse_listeners
+from penstock.gateway.listeners import listeners_from_settings
 from penstock.gateway.routes.connectors import topic_tracking_from_settings
 from penstock.model.errors import ConfigError
 
@@ -25,7 +25,7 @@ def answered(gateway):
 
     def answer(**keys):
         values = instance_settings("gateway", {"listeners": FREE, **keys}, {}).values
-        wanted = parse_listeners(values["listeners"], values["admin.listeners"])
+        wanted = listeners_from_settings(values)
         app = build_app(gateway.clients, "tests", Guard(), topic_tracking_from_settings(values))
         entered.append(serve(app, wanted))
         urls = gateway.run(entered[-1].__aenter__)

@@ -67,12 +67,12 @@ def test_a_file_of_rocketmq_connect_has_its_names_in_force_or_told():
         "pluginPaths": "/p", "autoCreateGroupEnable": "false",
     }  # fmt: skip
     services, warnings = distributed_settings(given, {})
-    assert services["gateway"].values["listeners"] == ("http://127.0.0.1:8082",)
+    assert services["gateway"].values["listeners.rocketmq"] == ("http://127.0.0.1:8082",)
     assert services["worker"].values["state.dir"] == "/s"
     assert services["worker"].worker().brokers.default == "rocketmq"
     told = {one.config_path for one in warnings}
     assert told == {"workerId", "clusterName", "autoCreateGroupEnable", "accessKey", "secretKey"}
-    login = {"aclEnable": "true", "listeners": "http://127.0.0.1:1"}
+    login = {"aclEnable": "true", "listeners.rocketmq": "http://127.0.0.1:1"}
     services, warnings = distributed_settings({**given, **login}, {})
     assert services["worker"].worker().brokers.keys["rocketmq.secret.key"] == "s"
     assert {one.config_path for one in warnings} - told == {"httpPort"}

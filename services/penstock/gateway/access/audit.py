@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,22 +13,25 @@ log = logging.getLogger("penstock.audit")
 
 READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
-CHANGING_PATHS: Final = frozenset({"/plugin/reload"})
-"""Paths of RocketMQ Connect whose GET changes something."""
+_RELOAD: Final = "/plugin/reload"
+"""Path of RocketMQ Connect whose GET changes something."""
+
+
+def is_change(method: str, path: str) -> bool:
+    """Return whether a request may change something."""
+    return method not in READ_METHODS or path == _RELOAD
 
 
 class AuditMiddleware:
     """Logs each request that may change something."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        """`app` receives the requests."""
-        self._app = app
+    def __init__(self, app: ASGIApp, changes: Callable[[str, str], bool] = is_change) -> None:
+        """`app` receives the requests; `changes` tells by method and path which ones are logged."""
+        self._app, self._changes = app, changes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] != "http" or (
-            scope["method"] in READ_METHODS and scope["path"] not in CHANGING_PATHS
-        ):
+        if scope["type"] != "http" or not self._changes(scope["method"], scope["path"]):
             await self._app(scope, receive, send)
             return
         logged = False

@@ -84,18 +84,15 @@ class RateLimit:
             )
 
 
-_READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME_SITE: Final = frozenset({"", "same-origin", "none"})
 
 
-def refuse_cross_site(method: str, headers: Mapping[str, str]) -> None:
+def refuse_cross_site(headers: Mapping[str, str]) -> None:
     """Refuse a change that a page of another site requests. Header names are in lower case.
 
     Raises:
         AuthError: `access.other_site`.
     """
-    if method in _READ_METHODS:
-        return
     origin, host = headers.get("origin", ""), headers.get("host", "")
     same_site = not origin or urlsplit(origin).netloc.lower() == host.lower()
     if not same_site or headers.get("sec-fetch-site", "") not in _SAME_SITE:
@@ -250,7 +247,8 @@ async def authorize(request: Request) -> None:
     if route in users.OPEN_ROUTES:
         return
     guard: Guard = request.app.state.guard
-    refuse_cross_site(request.method, request.headers)
+    if request.app.state.is_change(request.method, request.scope["path"]):
+        refuse_cross_site(request.headers)
     if guard.local:
         refuse_foreign_hosts(request.headers)
     address = request.client.host if request.client else ""
@@ -258,7 +256,7 @@ async def authorize(request: Request) -> None:
     request.state.principal = principal
     if "connector" in request.path_params:
         request.state.connector = decode_name(request.path_params["connector"])
-    needed = users.REQUIRED_LEVELS.get(route)
+    needed = request.app.state.levels.get(route)
     if needed is None or _level_for(principal, needed, request.path_params) < needed:
         raise access_denied(principal, route)
 

@@ -279,3 +279,27 @@ REQUIRED_LEVELS: Final[Mapping[str, Level]] = {
     **dict.fromkeys(_ADMIN_ROUTES, Level.ADMIN),
 }
 """The level that each route needs, by method and path."""
+
+_INFORMATION: Final = (
+    "GET /getClusterInfo", "GET /allocated/connectors", "GET /allocated/tasks", "GET /plugin/list",
+    "GET /plugin/list/connectors", "GET /plugin/reload",
+)  # fmt: skip
+
+ROCKETMQ_LEVELS: Final[Mapping[str, Level]] = {
+    **{route: REQUIRED_LEVELS[route] for route in _INFORMATION},
+    "GET /connectors/list": Level.VIEWER,
+    "GET /connectors/{connector}/config": Level.VIEWER,
+    "GET /connectors/{connector}/status": Level.VIEWER,
+    "GET /connectors/{connector}/tasks": Level.VIEWER,
+    "GET /connectors/{connector}/tasks/{task}/status": Level.VIEWER,
+    "GET /connectors/{connector}/pause": Level.OPERATOR,
+    "GET /connectors/{connector}/resume": Level.OPERATOR,
+    "GET /connectors/pause/all": Level.OPERATOR,
+    "GET /connectors/resume/all": Level.OPERATOR,
+    "POST /connectors/{connector}/stop": Level.OPERATOR,
+    "GET /connectors/{connector}": Level.EDITOR,
+    "POST /connectors/{connector}": Level.EDITOR,
+    "GET /connectors/{connector}/stop": Level.EDITOR,
+    "GET /connectors/stop/all": Level.EDITOR,
+}
+"""That of the routes of `listeners.rocketmq`."""

@@ -417,18 +417,11 @@ class Level(BaseModel):
     level: str
 
 
-class Listed(ResponseBody):
-    """RocketMQ Connect's envelope of a list."""
+class Enveloped(ResponseBody):
+    """RocketMQ Connect's envelope of a body."""
 
     status: int
-    body: list[Any]
-
-
-class ByName(ResponseBody):
-    """RocketMQ Connect's envelope of a map."""
-
-    status: int
-    body: dict[str, Any]
+    body: Any
 
 
 class Names(ResponseValue[list[str]]):

@@ -1,13 +1,13 @@
-"""RocketMQ Connect's routes that do not clash with Kafka Connect's.
+"""RocketMQ Connect's calls that do not clash with Kafka Connect's.
 
-GET routes that change something, such as `GET /connectors/{c}/stop`, are left out: a client that
-follows a link would stop a connector. The POST routes of its documentation do the same.
+The `router` has the two calls of its documentation, with Kafka Connect's bodies. `information` is
+what its workers tell, in its own bodies; `listeners.rocketmq` has it, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter
 from fastapi.responses import Response
@@ -18,15 +18,18 @@ from penstock.gateway.bodies import request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import JsonBody, PathName
 from penstock.gateway.routes import bodies, connectors, plugins
+from penstock.model.connector import Connector
 from penstock.model.status import ConnectorStatus, RunState
 
 router = APIRouter(tags=["rocketmq"])
+information = APIRouter(tags=["rocketmq"])
 
-_GROUPS = {
-    "pending": {RunState.UNASSIGNED, RunState.UNSPECIFIED, RunState.RESTARTING},
-    "running": {RunState.RUNNING, RunState.PAUSED},
-    "stopped": {RunState.STOPPED, RunState.COMPLETED},
-    "error": {RunState.FAILED},
+_GROUPS: Final = {
+    "pendingTasks": {RunState.UNASSIGNED, RunState.UNSPECIFIED, RunState.RESTARTING},
+    "runningTasks": {RunState.RUNNING, RunState.PAUSED},
+    "stoppingTasks": frozenset[RunState](),
+    "stoppedTasks": {RunState.STOPPED, RunState.COMPLETED},
+    "errorTasks": {RunState.FAILED},
 }
 
 
@@ -48,64 +51,81 @@ async def stop_connector(clients: Clients, connector: PathName) -> Response:
     return await connectors.stop_connector(clients, connector)
 
 
-@router.get("/getClusterInfo", responses=responses(200, bodies.Listed))
+@information.get("/getClusterInfo", responses=responses(200, bodies.Enveloped))
 async def list_workers(clients: Clients) -> Response:
     """Return the ids of the workers."""
     found = await clients.scheduler.get_cluster()
-    return _list_response([worker.id for worker in found.workers])
+    return envelop([worker.id for worker in found.workers])
 
 
-@router.get("/allocated/connectors", responses=responses(200, bodies.ByName))
+@information.get("/allocated/connectors", responses=responses(200, bodies.Enveloped))
 async def allocated_connectors(clients: Clients, caller: Caller) -> Response:
     """Return all connectors with their configurations."""
     found = caller.filter_visible((await clients.config.list()).connectors)
-    shown = {one.name: configs.redact_config(one.config, one.secret_keys) for one in found}
-    return bodies.ByName(status=200, body=shown).respond()
+    return envelop({one.name: _shown(one) for one in found})
 
 
-@router.get("/allocated/tasks", responses=responses(200, bodies.ByName))
+@information.get("/allocated/tasks", responses=responses(200, bodies.Enveloped))
 async def allocated_tasks(clients: Clients, caller: Caller) -> Response:
     """Return the tasks, grouped by state."""
+    stored = (await clients.config.list()).connectors
     found = caller.filter_visible(await clients.scheduler.list_statuses())
-    return bodies.ByName(status=200, body=group_tasks(found)).respond()
+    return envelop(group_tasks(found, {one.generation: _shown(one) for one in stored}))
 
 
-@router.get("/plugin/list", responses=responses(200, bodies.Listed))
+@information.get("/plugin/list", responses=responses(200, bodies.Enveloped))
 async def list_plugins(clients: Clients) -> Response:
     """Return the plugins of all workers."""
-    return _list_response(await _list_installed(clients, connectors_only=False))
+    return envelop(await _list_installed(clients, connectors_only=False))
 
 
-@router.get("/plugin/list/connectors", responses=responses(200, bodies.Listed))
+@information.get("/plugin/list/connectors", responses=responses(200, bodies.Enveloped))
 async def list_connectors(clients: Clients) -> Response:
     """Return the connectors of the plugins of all workers."""
-    return _list_response(await _list_installed(clients, connectors_only=True))
+    return envelop(await _list_installed(clients, connectors_only=True))
 
 
-@router.get("/plugin/reload", responses=responses(200, bodies.Listed))
+@information.get("/plugin/reload", responses=responses(200, bodies.Enveloped))
 async def reload(clients: Clients) -> Response:
     """Have all workers scan their plugin folders now. They also do it regularly."""
-    answers = await clients.workers.call_all(lambda worker: worker.reload_plugins())
-    found = (plugin for answer in answers for plugin in answer.plugins)
-    return _list_response(plugins.list_bodies(found, connectors_only=False))
+    await clients.workers.call_all(lambda worker: worker.reload_plugins())
+    return envelop("Plugin reload succeeded")
 
 
-def group_tasks(statuses: Iterable[ConnectorStatus]) -> dict[str, list[dict[str, Any]]]:
-    """Return the tasks grouped by state, each with its connector and worker."""
+def envelop(body: Any) -> Response:
+    """Return the answer of a call that succeeded."""
+    return bodies.Enveloped(status=200, body=body).respond()
+
+
+def group_tasks(
+    statuses: Iterable[ConnectorStatus], configs_: dict[str, dict[str, str]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the tasks grouped by state, each with its connector's configuration, which `configs_`
+    has by generation.
+    """
     found: dict[str, list[dict[str, Any]]] = {group: [] for group in _GROUPS}
     for status in statuses:
         for task in status.tasks:
             group = next(name for name, states in _GROUPS.items() if task.state in states)
-            one = {"connector": status.name, "task": task.number, "worker": task.worker}
-            found[group].append(one)
+            found[group].append(
+                {
+                    "connectorName": status.name,
+                    "config": configs_.get(status.generation, {}),
+                    "taskState": group.removesuffix("Tasks").upper(),
+                }
+            )
     return found
 
 
-async def _list_installed(clients: ServiceClients, *, connectors_only: bool) -> list[bodies.Plugin]:
+def _shown(connector: Connector) -> dict[str, str]:
+    return dict(configs.redact_config(connector.config, connector.secret_keys))
+
+
+async def _list_installed(clients: ServiceClients, *, connectors_only: bool) -> list[Any]:
     answers = await clients.workers.call_all(lambda worker: worker.list_plugins())
     found = (plugin for installed in answers for plugin in installed)
-    return plugins.list_bodies(found, connectors_only=connectors_only)
-
-
-def _list_response(body: list[Any]) -> Response:
-    return bodies.Listed(status=200, body=body).respond()
+    listed = [one.to_json() for one in plugins.list_bodies(found, connectors_only=connectors_only)]
+    return [
+        {"className": one["class"], "type": one["type"].upper(), "version": one.get("version")}
+        for one in listed
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.gateway.access.audit import is_change
 from penstock.gateway.access.guard import is_loopback, refuse_cross_site, refuse_foreign_hosts
 from penstock.model.errors import AuthError
 
@@ -21,10 +22,12 @@ HERE = "127.0.0.1:8083"
     ],
 )
 def test_a_page_of_another_site_changes_nothing(headers):
+    with pytest.raises(AuthError, match=r"access\.other_site"):
+        refuse_cross_site({"host": HERE, **headers})
     for method in ("POST", "PUT", "PATCH", "DELETE"):
-        with pytest.raises(AuthError, match=r"access\.other_site"):
-            refuse_cross_site(method, {"host": HERE, **headers})
-    refuse_cross_site("GET", {"host": HERE, **headers})  # a browser shows the answer to nobody
+        assert is_change(method, "/connectors")
+    assert is_change("GET", "/plugin/reload")
+    assert not is_change("GET", "/connectors"), "a browser shows the answer to nobody"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +40,7 @@ def test_a_page_of_another_site_changes_nothing(headers):
     ],
 )
 def test_programs_and_own_pages_do(headers):
-    refuse_cross_site("POST", {"host": HERE, **headers})
+    refuse_cross_site({"host": HERE, **headers})
 
 
 @pytest.mark.parametrize(

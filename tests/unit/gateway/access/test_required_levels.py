@@ -4,23 +4,39 @@ from __future__ import annotations
 
 from fastapi.routing import APIRoute
 
+from penstock.gateway import rocketmq_connect
 from penstock.gateway.access import users
 from penstock.gateway.access.users import Level
-from penstock.gateway.app import KAFKA_ROUTES, NATIVE_ROUTES
+from penstock.gateway.app import KAFKA_ROUTERS, NATIVE_ROUTERS
+from penstock.gateway.routes import rocketmq
 from support.surface import NAMED_IN_BODY, OF_MANY
 
-ROUTES = {
-    f"{method} {route.path}"
-    for part in (*KAFKA_ROUTES, *NATIVE_ROUTES)
-    for route in part.router.routes
-    if isinstance(route, APIRoute)
-    for method in route.methods
-}
+
+def routes_of(*routers):
+    return {
+        f"{method} {route.path}"
+        for router in routers
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods
+    }
+
+
+ROUTES = routes_of(*KAFKA_ROUTERS, *NATIVE_ROUTERS)
 
 
 def test_each_route_has_a_right_and_each_right_a_route():
     assert users.REQUIRED_LEVELS.keys() | users.OPEN_ROUTES == ROUTES
     assert not users.REQUIRED_LEVELS.keys() & users.OPEN_ROUTES
+
+
+def test_a_route_of_rocketmqs_listeners_has_a_right_and_a_change_is_known_as_one():
+    levels = users.ROCKETMQ_LEVELS
+    assert levels.keys() == routes_of(rocketmq.information, rocketmq_connect.router)
+    for route, level in levels.items():
+        method, path = route.split()
+        changes = rocketmq_connect.is_change(method, path.replace("{connector}", "c"))
+        assert changes is (level > Level.VIEWER), route
 
 
 def test_who_only_looks_changes_nothing():
