@@ -108,6 +108,20 @@ def test_each_way_to_fail_at_the_start_has_a_code_and_leaves_nothing(
     kit.wait_for(lambda: not kit.processes(), "no process")
 
 
+def test_a_missing_library_is_named_with_the_command_that_installs_it(kit, run):
+    command = (sys.executable, "-c", "import no_such_library.part")
+    for install, fix in (
+        ("pip install 'penstock[x]'", "pip install 'penstock[x]'"),
+        ("", "install what has the module no_such_library"),
+    ):
+        manifest = replace(kit.manifest(*command, name="strict"), install=install)
+        with pytest.raises(PenstockError) as caught:
+            run(kit.start_of(manifest))
+        assert caught.value.code == "plugin.exited_early"
+        assert caught.value.diagnostic.fix.startswith("Its library no_such_library is missing.")
+        assert caught.value.diagnostic.fix.endswith(fix)
+
+
 def test_a_server_that_resets_calls_is_not_called_one_that_does_not_serve(kit, run):
     command = (sys.executable, http2.__file__, "refuse")
     with pytest.raises(PenstockError) as caught:

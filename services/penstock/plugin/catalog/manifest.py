@@ -12,7 +12,7 @@
 
 In `command`, `{python}` is the interpreter of the host and `{folder}` the folder of the manifest.
 Only manifests decide which programs run: a configuration never names more than a connector (threat
-X14).
+X14). `install = "pip install 'penstock[kafka]'"` is told to users where a module is missing.
 
 A remote plugin has an address instead of a command:
 
@@ -45,7 +45,7 @@ MANIFEST_FILE: Final = "plugin.toml"
 SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 """Where a command without a slash is searched, and the PATH of plugins."""
 
-_KEYS: Final = frozenset({"name", "version", "command", "address", "tls", "connector"})
+_KEYS: Final = frozenset({"name", "version", "command", "address", "tls", "install", "connector"})
 _TLS_KEYS: Final = frozenset({"ca", "certificate", "key", "server_name"})
 _CONNECTOR_KEYS: Final = frozenset({"name", "kind", "aliases", "title", "own_keys"})
 _MAX_BYTES: Final = 1 << 20
@@ -119,6 +119,8 @@ class Manifest:
     folder: Path
     connectors: tuple[ConnectorEntry, ...]
     remote: RemoteAddress | None = None
+    install: str = ""
+    """Command that installs its libraries."""
     fingerprint: str = ""
     """Changes with the files of the plugin, so that changed files get a new process."""
 
@@ -166,6 +168,7 @@ def parse_manifest(text: str, folder: Path) -> Manifest:
         folder=folder,
         connectors=tuple(_parse_entry(entry, folder) for entry in entries),
         remote=remote,
+        install=_read_text(table, "install", folder) if "install" in table else "",
     )
 
 

@@ -39,6 +39,9 @@ _CAUSES: Final = (
 )
 
 
+_MISSING_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+
+
 @dataclass(frozen=True, slots=True)
 class Handshake:
     """The fields of the line."""
@@ -171,13 +174,21 @@ class EarlyExitError(Exception):
     """The process ended before its handshake; the caller knows its exit code and last lines."""
 
 
-def exited_early(how: str, last_lines: str) -> PenstockError:
-    """Return the error for a process that ended before its handshake."""
+def exited_early(how: str, last_lines: str, install: str = "") -> PenstockError:
+    """Return the error for a process that ended before its handshake. `install` is the command that
+    installs its libraries.
+    """
+    missing = _MISSING_MODULE.search(last_lines)
     return RetriableError(
         "plugin.exited_early",
         f"the plugin {how} before its handshake. Last lines: {last_lines or '(none)'}",
-        fix=_CAUSES,
+        fix=_installing(missing[1], install) if missing else _CAUSES,
     )
+
+
+def _installing(module: str, install: str) -> str:
+    how = install or f"install what has the module {module}"
+    return f"Its library {module} is missing. Where the worker runs: {how}"
 
 
 def _handshake_timeout(timeout_s: float, unfinished_line: str) -> PenstockError:

@@ -77,7 +77,7 @@ async def start_plugin(
     connection = None
     try:
         process.limit_memory(options.max_memory_bytes)
-        address = await _receive_address(process, launch, options.deadlines)
+        address = await _receive_address(process, launch, manifest.install, options.deadlines)
         connection = Connection(name, address, launch.credential, process, redact)
         await _check_health(connection, options.deadlines)
         description = await _describe(connection, entry, options.deadlines)
@@ -119,7 +119,9 @@ async def _is_serving(connection: Connection, timeout_s: float) -> bool:
         return False
 
 
-async def _receive_address(process: LocalProcess, launch: LaunchSpec, deadlines: Deadlines) -> str:
+async def _receive_address(
+    process: LocalProcess, launch: LaunchSpec, install: str, deadlines: Deadlines
+) -> str:
     await process.read_output()
     try:
         handshake = await wait_for_handshake(
@@ -132,7 +134,7 @@ async def _receive_address(process: LocalProcess, launch: LaunchSpec, deadlines:
     except EarlyExitError:
         await process.drain_output()
         how = describe_exit(process.exited.result())
-        raise process.kill_reason or exited_early(how, process.log.tail) from None
+        raise process.kill_reason or exited_early(how, process.log.tail, install) from None
     return dial_address(handshake, launch.folder)
 
 
