@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,30 +87,45 @@ class KafkaConnect:
             raise
 
 
-def connectors(source: Path, output: Path, topic: str) -> dict[str, dict[str, str]]:
-    """Return the two file connectors."""
-    converter = "org.apache.kafka.connect.storage.StringConverter"
+STRINGS = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+
+
+def connectors(
+    source: Path, output: Path, topic: str, converter: Mapping[str, str] = STRINGS
+) -> dict[str, dict[str, str]]:
+    """Return the two file connectors. `converter` has the keys of the values' converter."""
     package = "org.apache.kafka.connect.file.FileStream"
-    shared = {"tasks.max": "1", "value.converter": converter}
+    shared = {"tasks.max": "1", **converter}
     into = {"connector.class": f"{package}SourceConnector", "file": str(source), "topic": topic}
     out = {"connector.class": f"{package}SinkConnector", "file": str(output), "topics": topic}
     return {f"{topic}-in": into | shared, f"{topic}-out": out | shared}
 
 
-def measure(kafka: KafkaConnect, count: int, runs: int) -> list[float]:
-    """Append the lines once to make all warm, then `runs` times; returns the seconds of those."""
-    with kafka.running(), working_folder() as folder:
+@contextmanager
+def both_connectors(
+    kafka: KafkaConnect, converter: Mapping[str, str] = STRINGS
+) -> Iterator[tuple[Path, Path]]:
+    """Run the two file connectors; yields the file that is read and the one that is written."""
+    with working_folder() as folder:
         source, output = folder / "in.txt", folder / "out.txt"
         source.touch()
-        pair = connectors(source, output, f"lines-{os.getpid()}")
+        pair = connectors(source, output, f"lines-{time.monotonic_ns()}", converter)
         for name, config in pair.items():
             kafka.put(name, config)
         try:
-            parts = [WARM_UP, *[count] * (runs + 1)]
-            seconds = [_append(lines.plain(n), source, output) for n in parts]
+            yield source, output
         finally:
             for name in pair:
                 kafka.delete(name)
+
+
+def measure(
+    kafka: KafkaConnect, count: int, runs: int, converter: Mapping[str, str] = STRINGS
+) -> list[float]:
+    """Append the lines once to make all warm, then `runs` times; returns the seconds of those."""
+    with kafka.running(), both_connectors(kafka, converter) as (source, output):
+        parts = [WARM_UP, *[count] * (runs + 1)]
+        seconds = [_append(lines.plain(n), source, output) for n in parts]
         if lines.digest([output]) != lines.digest([source]):
             sys.exit(f"WRONG OUTPUT of Kafka Connect: {output.stat().st_size:,} bytes")
     return seconds[2:]
@@ -142,10 +157,20 @@ def main() -> int:
 
 def read_options(about: str | None) -> Any:
     """Return the options: of all benchmarks, and where Kafka Connect's scripts are."""
+    return parse(options_parser(about))
+
+
+def options_parser(about: str | None) -> argparse.ArgumentParser:
+    """Return what `parse` reads the options with."""
     parser = arguments(about)
     parser.add_argument("--lines", type=int, default=2_000_000)
     parser.add_argument("--anchors", type=Path, default=os.environ.get("PENSTOCK_ANCHORS"))
     parser.add_argument("--connect-port", default="18083")
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser) -> Any:
+    """Return the options, and end where Kafka Connect's scripts are not named."""
     options: argparse.Namespace = parser.parse_args()
     if options.anchors is None or not (Path(options.anchors) / "connect-up.sh").is_file():
         parser.error("name the folder of the Kafka Connect scripts: --anchors or PENSTOCK_ANCHORS")

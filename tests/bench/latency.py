@@ -10,7 +10,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,29 +45,35 @@ def through_topic(folder: Path, source: Path, output: Output) -> Iterator[Pensto
         yield process
 
 
-def samples(path, count: int, *, keep: bool) -> list[float]:
+def samples(path, count: int, *, keep: bool = False) -> list[float]:
     """Return the latencies of `count` lines in milliseconds."""
-    chance = random.Random(11)
-    taken = []
     with working_folder(keep=keep) as folder:
         source, output = folder / "in.txt", Output(folder / "out")
         source.touch()
-        with path(folder, source, output) as process, source.open("a", buffering=1) as written:
-            for n in range(SETTLED + count):
-                process.wait_for(lambda: True, 1, "the process to live")
-                taken.append(sample(written, f"line {n}", output) * 1000)
-                time.sleep(0.05 + chance.random() / 5)
+        with path(folder, source, output) as process:
+            taken = take(source, output.size, count)
             process.stop()
         verify(output, SETTLED + count)
+    return taken
+
+
+def take(source: Path, size_of: Callable[[], int], count: int) -> list[float]:
+    """Append lines at uneven times, and return the milliseconds until the output has grown."""
+    chance = random.Random(11)
+    taken = []
+    with source.open("a", buffering=1) as written:
+        for n in range(SETTLED + count):
+            taken.append(sample(written, f"line {n}", size_of) * 1000)
+            time.sleep(0.05 + chance.random() / 5)
     return taken[SETTLED:]
 
 
-def sample(written, line: str, output: Output) -> float:
-    """Write one line and wait until the sink has grown."""
-    size = output.size()
+def sample(written, line: str, size_of: Callable[[], int]) -> float:
+    """Write one line and wait until the output has grown."""
+    size = size_of()
     began = time.monotonic()
     written.write(f"{line}\n")
-    while output.size() == size:
+    while size_of() == size:
         if time.monotonic() - began > START:
             sys.exit(f"{line} is not at the sink after {START:g} s")
         time.sleep(STEP)

@@ -45,9 +45,10 @@ def measure(
     keep: bool = False,
     worker: Mapping[str, Any] | None = None,
     topic: str = "lines",
+    label: str = "",
 ) -> list[float]:
     """Append the lines once to make all warm, then `runs` times; returns the seconds of those.
-    `worker` has more keys of the node.
+    `worker` has more keys of the node; `label` begins the names of the figures.
     """
     seconds, costs = [], []
     with working_folder(keep=keep) as folder:
@@ -66,12 +67,11 @@ def measure(
             memory, seconds, costs = process.usage(), seconds[1:], costs[1:]
             process.stop()
         verify(output, [lines.plain(WARM_UP), *[lines.plain(count)] * (runs + 1)])
-    report.add(
-        "append → last line visible", "rows/s", *(count / s for s in seconds), at_least=500_000
-    )
-    report.add("CPU a line, all processes", "µs", *costs, at_most=2)
-    report.add("memory of all processes", "MiB", memory.total_rss / 2**20, at_most=1638)
-    report.facts["memory"] = str(memory)
+    rates = [count / s for s in seconds]
+    report.add(f"{label}append → last line visible", "rows/s", *rates, at_least=500_000)
+    report.add(f"{label}CPU a line, all processes", "µs", *costs, at_most=2)
+    report.add(f"{label}memory of all processes", "MiB", memory.total_rss / 2**20, at_most=1638)
+    report.facts[f"{label}memory"] = str(memory)
     return seconds
 
 

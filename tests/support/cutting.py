@@ -11,6 +11,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from types import TracebackType
 from typing import Final, Self
 
@@ -21,9 +22,11 @@ _RESET: Final = struct.pack("ii", 1, 0)
 class CuttingProxy:
     """Passes bytes on to a port of this machine. Leaving the `with` block cuts everything."""
 
-    def __init__(self, target: int) -> None:
-        """Listen; `target` may begin to listen later, and connections are refused until then."""
-        self._target = target
+    def __init__(self, target: int, late_s: float = 0.0) -> None:
+        """Listen; `target` may begin to listen later, and connections are refused until then.
+        `late_s`: how late the first bytes of its answer are.
+        """
+        self._target, self._late_s = target, late_s
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
@@ -68,12 +71,14 @@ class CuttingProxy:
             return
         with self._lock:
             self._open |= {near, far}
-        for source, sink in ((near, far), (far, near)):
-            threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
+        for ends in ((near, far, 0.0), (far, near, self._late_s)):
+            threading.Thread(target=self._pass, args=ends, daemon=True).start()
 
-    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pass(self, source: socket.socket, sink: socket.socket, late_s: float) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                time.sleep(late_s)
+                late_s = 0.0
                 sink.sendall(data)
         with self._lock:
             self._open -= {source, sink}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 from confluent_kafka import KafkaException, Producer
@@ -13,26 +13,23 @@ from confluent_kafka import KafkaException, Producer
 from penstock_connector import (
     CommitMode,
     ConfigError,
-    DataError,
     Pattern,
-    RetriableError,
     SchemaError,
     Staging,
     TransactionalSink,
     key,
 )
-from penstock_connector.dead_letters import DeadLetterEncoder, DeadLetterKeys, put_in_pieces
-from penstock_connector.messages import OFFSET, PARTITION, MessageEncoder
-from penstock_connector.staging import Spill, SpillStaging, without_rejected
-from penstock_converters import Converter
+from penstock_connector.dead_letters import DeadLetterEncoder, DeadLetterKeys
+from penstock_connector.messages import OFFSET, PARTITION, Converters, MessageEncoder
+from penstock_connector.staging import Spill
 from penstock_kafka.broker import (
     REQUEST_TIMEOUT_S,
     Broker,
     MessageConfig,
-    to_connector_error,
 )
 from penstock_kafka.client_settings import translate
-from penstock_kafka.messages import message_values
+from penstock_kafka.message_sender import DELIVERY_TIMEOUT_S, MAX_QUEUED, MessageSender
+from penstock_kafka.message_staging import MessageStaging, RowEncoder
 from penstock_kafka.mirror.offset_syncs import OffsetSyncWriter
 from penstock_kafka.offsets_topic import OffsetsTopic, ensure_topic, offsets_topic_settings
 from penstock_kafka.originals import Originals
@@ -41,20 +38,11 @@ from penstock_values.topic_creation import TopicCreation, TopicSettings
 _MEMORY_BYTES: Final = 256 << 20
 """Messages in memory that wait for their transaction; more go to a file."""
 
-_PIECE: Final = 10_000
-"""Messages that are handed to the client at once."""
-
 _LINGER_MS: Final = 20
 """Time to wait for more messages of a request."""
 
 _MAX_REQUEST_BYTES: Final = 1 << 20
 """Bytes of the largest message, as in Kafka's clients."""
-
-_MAX_QUEUED: Final = 200_000
-"""Messages that the client holds before more are handed to it."""
-
-DELIVERY_TIMEOUT_S: Final = 60.0
-"""Time for all messages of a transaction to be stored (`delivery.timeout.ms` of Kafka)."""
 
 TRANSACTION_TIMEOUT_S: Final = 120.0
 """Time after which the brokers abort a transaction whose task has died. Until then it hides what
@@ -63,9 +51,6 @@ others write after it, in the topic and in `offsets.storage.topic`.
 
 _NO_SLOT: Final = -1
 """Instead of a slot, for schemas without rows."""
-
-_OVERHEAD_BYTES: Final = 512
-"""What a message's frame may add to its key and value."""
 
 
 @dataclass(frozen=True)
@@ -177,41 +162,6 @@ class KafkaSinkConfig(MessageConfig, DeadLetterKeys):
         return self.topic.replace("${dataset}", dataset)
 
 
-_Encoder: TypeAlias = MessageEncoder | DeadLetterEncoder
-
-
-class MessageStaging(SpillStaging[pa.RecordBatch]):
-    """Messages of a slot, in memory or a file, that no transaction has yet."""
-
-    def __init__(
-        self, topic: str, encoder: _Encoder, max_bytes: int, spill: Spill, *, positions: bool
-    ) -> None:
-        super().__init__(spill)
-        self._positions = positions
-        self.topic, self._encoder, self._max_bytes = topic, encoder, max_bytes
-
-    def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, Any]]:
-        """Keep the messages of rows, but for those that have none."""
-        if isinstance(self._encoder, DeadLetterEncoder):
-            return put_in_pieces(rows, self._put)
-        return self._put(rows)
-
-    def _put(self, rows: pa.RecordBatch) -> list[tuple[int, Any]]:
-        messages, bad = self._encoder.encode(rows)
-        if self._positions and PARTITION in rows.schema.names:
-            messages = messages.append_column("partition", rows.column(PARTITION))
-            if OFFSET in rows.schema.names and pa.types.is_int64(rows.schema.field(OFFSET).type):
-                messages = messages.append_column("offset", rows.column(OFFSET))
-        refused = {one.index: one.error for one in bad}
-        if messages.nbytes > self._max_bytes:  # only then one of them can be too large
-            for index, size in enumerate(_sizes(messages)):
-                if size + _OVERHEAD_BYTES > self._max_bytes:
-                    refused.setdefault(index, _too_large(size, self._max_bytes))
-        rejected = sorted(refused.items())
-        self.add_batch(without_rejected(messages, rejected))
-        return rejected
-
-
 class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     """Rows as messages of Kafka's topics.
 
@@ -233,7 +183,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         """Fence older runs of the task."""
         config = self.config
         self._key_columns: dict[str, tuple[str, ...]] = {}
-        self._sides: dict[int, tuple[Converter, Converter]] = {}
+        self._converters: dict[int, Converters] = {}
         self._spill = Spill(_MEMORY_BYTES, "kafka.memory", "kafka.spill_failed")
         self._originals: Originals | None = None
         self._syncs: OffsetSyncWriter | None = None
@@ -262,11 +212,12 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         )
         settings |= {
             "transactional.id": f"{config.transactional_id_prefix}{task_id}",
-            "queue.buffering.max.messages": 2 * _MAX_QUEUED,
+            "queue.buffering.max.messages": 2 * MAX_QUEUED,
         }
         self._max_bytes = int(settings["message.max.bytes"])
         with self._broker.errors("settings of the producer"):
             self._producer = Producer(settings)
+        self._sender = MessageSender(self._producer, self._syncs)
         with self._broker.errors("init_transactions", self._producer):
             self._producer.init_transactions(REQUEST_TIMEOUT_S)
         self._last = self._offsets.read()
@@ -317,7 +268,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         positions = config.positions
         return MessageStaging(topic, encoder, self._max_bytes, self._spill, positions=positions)
 
-    def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> _Encoder:
+    def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> RowEncoder:
         """Return what makes messages of rows. A slot keeps its converters, which remember
         schemas.
         """
@@ -328,14 +279,14 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
             return DeadLetterEncoder("kafka", dataset, schema, self._originals.read)
         if config.dead_letters:
             return DeadLetterEncoder("kafka", dataset, schema, None)
-        if slot not in self._sides:
-            self._sides[slot] = config.open_key_converter(), config.open_value_converter()
+        if slot not in self._converters:
+            self._converters[slot] = config.open_converters()
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
-        return MessageEncoder("kafka", topic, schema, keys, *self._sides[slot])
+        return MessageEncoder("kafka", topic, schema, keys, self._converters[slot])
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages, and the offsets that they cover, in one transaction."""
-        producer = self._producer
+        producer, sender = self._producer, self._sender
         if self._syncs is not None:
             self._syncs.reset()
         with self._broker.errors("prepare"):
@@ -344,46 +295,13 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
             for staging in staged:
                 assert isinstance(staging, MessageStaging)  # noqa: S101 - `stage` made it
                 for part in staging.parts():
-                    self._send(staging.topic, part)
+                    sender.send(staging.topic, part)
             self._offsets.put(producer, txn_id, epoch, token)
-            self._flush()
+            sender.flush()
             if self._syncs is not None:
                 self._syncs.write(producer)
-                self._flush()
+                sender.flush()
         return b""
-
-    def _send(self, topic: str, messages: pa.RecordBatch) -> None:
-        producer = self._producer
-        has_places = "partition" in messages.schema.names
-        columns = (messages.column(name) for name in ("headers", "timestamp_ms"))
-        one_by_one = has_places or any(one.null_count < messages.num_rows for one in columns)
-        for start in range(0, messages.num_rows, _PIECE):
-            part = messages.slice(start, _PIECE)
-            piece = message_values(part)
-            self._make_room()
-            if one_by_one:  # the client takes no headers and no times with many messages at once
-                if self._syncs is not None and "offset" in part.schema.names:
-                    for at, take in self._syncs.watch(topic, part).items():
-                        piece[at]["on_delivery"] = take
-                for message in piece:
-                    producer.produce(topic, **message)
-            else:
-                sent = producer.produce_batch(topic, piece)
-                if sent < len(piece):
-                    error = next(one["_error"] for one in piece if "_error" in one)
-                    raise to_connector_error(error, f"topic {topic}")
-
-    def _make_room(self) -> None:
-        deadline = time.monotonic() + DELIVERY_TIMEOUT_S
-        while len(self._producer) > _MAX_QUEUED:
-            self._producer.poll(0.05)
-            if time.monotonic() > deadline:
-                raise _not_delivered(len(self._producer))
-
-    def _flush(self) -> None:
-        left = self._producer.flush(DELIVERY_TIMEOUT_S)
-        if left:
-            raise _not_delivered(left)
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Commit the transaction of Kafka; again, it does nothing."""
@@ -415,29 +333,5 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
             producer.flush(0)
         if (originals := getattr(self, "_originals", None)) is not None:
             originals.close()
-        for side in [one for pair in getattr(self, "_sides", {}).values() for one in pair]:
-            side.close()
-
-
-def _sizes(messages: pa.RecordBatch) -> list[int]:
-    keys, values = messages.column("key"), messages.column("value")
-    return [
-        (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
-        for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)
-    ]
-
-
-def _too_large(size: int, limit: int) -> DataError:
-    return DataError(
-        "kafka.too_large",
-        f"the message has {size} bytes, and `producer.max.request.size` is {limit}",
-        fix="Raise `producer.max.request.size`, and `max.message.bytes` of the topic.",
-    )
-
-
-def _not_delivered(left: int) -> RetriableError:
-    return RetriableError(
-        "kafka.not_delivered",
-        f"{left} messages were not stored within {DELIVERY_TIMEOUT_S:g} s",
-        fix="Check the brokers: disks, replicas in sync (`min.insync.replicas`), network.",
-    )
+        for converters in getattr(self, "_converters", {}).values():
+            converters.close()

@@ -121,7 +121,7 @@ class KafkaSource(Source[KafkaSourceConfig]):
         config = self.config
         reading = Reading(
             Broker(config, "consumer", config.consumer),
-            lambda: (config.open_key_converter(), config.open_value_converter()),
+            config.open_converters,
             config.auto_offset_reset,
             config.batch_rows,
             config.positions,

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock_connector.messages import HEADERS_TYPE, MESSAGE_SCHEMA, POSITION_SCHEMA
 
+_ANY_PARTITION = -1
+_NOW = 0
 
-def message_values(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return messages as Kafka's client takes them. Most have no time and no headers."""
-    keys, values = batch.column("key"), batch.column("value")
-    if keys.null_count == len(keys):
-        messages: list[dict[str, Any]] = [{"value": value} for value in values.to_pylist()]
-    else:
-        pairs = zip(keys.to_pylist(), values.to_pylist(), strict=True)
-        messages = [{"key": key, "value": value} for key, value in pairs]
-    columns = [("timestamp", "timestamp_ms"), ("headers", "headers")]
-    if "partition" in batch.schema.names:
-        columns.append(("partition", "partition"))
-    for name, column in columns:
-        of_rows = batch.column(column)
-        if of_rows.null_count < len(of_rows):
-            for message, one in zip(messages, of_rows.to_pylist(), strict=True):
-                if one is not None:
-                    message[name] = one
-    return messages
+
+def produce_arguments(
+    batch: pa.RecordBatch, on_delivery: Mapping[int, Callable[..., None]]
+) -> list[Iterable[Any]]:
+    """Return the arguments of `Producer.produce` behind the topic, as columns: value, key,
+    partition, (callback), on_delivery, timestamp, headers. Most messages have a value only, and the
+    client is fastest without arguments that say nothing. `on_delivery` has callbacks by index.
+    """
+    found: list[Iterable[Any]] = [batch.column("value").to_pylist()]
+    partition = batch.column("partition") if "partition" in batch.schema.names else None
+    times, headers = batch.column("timestamp_ms"), batch.column("headers")
+    more: list[Iterable[Any]] = [
+        _column(batch.column("key"), None),
+        repeat(_ANY_PARTITION) if partition is None else _column(partition, _ANY_PARTITION),
+        repeat(None),
+        [on_delivery.get(at) for at in range(batch.num_rows)] if on_delivery else repeat(None),
+        _column(times, _NOW),
+        _column(headers, None),
+    ]
+    while more and isinstance(more[-1], repeat):
+        more.pop()
+    return [*found, *more]
+
+
+def _column(values: pa.Array, missing: Any) -> Iterable[Any]:
+    if values.null_count == len(values):
+        return repeat(missing)
+    if values.null_count and missing is not None:
+        values = pc.fill_null(values, missing)
+    column: list[Any] = values.to_pylist()
+    return column
 
 
 def messages_of(polled: Sequence[Any], *, positions: bool = False) -> pa.RecordBatch:
@@ -35,11 +52,12 @@ def messages_of(polled: Sequence[Any], *, positions: bool = False) -> pa.RecordB
     where they are.
     """
     times = [one.timestamp() for one in polled]
+    headers = [one.headers() for one in polled]
     columns = [
         pa.array([one.key() for one in polled], pa.binary()),
         pa.array([one.value() for one in polled], pa.binary()),
         pa.array([at if kind else None for kind, at in times], pa.int64()),
-        pa.array([one.headers() for one in polled], HEADERS_TYPE),
+        pa.array(headers, HEADERS_TYPE) if any(headers) else pa.nulls(len(polled), HEADERS_TYPE),
     ]
     if not positions:
         return pa.RecordBatch.from_arrays(columns, schema=MESSAGE_SCHEMA)

@@ -11,8 +11,7 @@ import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from penstock_connector import BadRow, Batch, ConnectorError, Partition
-from penstock_connector.messages import MessageDecoder
-from penstock_converters import Converter
+from penstock_connector.messages import Converters, MessageDecoder
 from penstock_kafka.broker import OFFSET_LOST, Broker, to_connector_error
 from penstock_kafka.group_mirror import GroupMirror
 from penstock_kafka.messages import messages_of
@@ -81,7 +80,7 @@ class Reading:
 
     Attributes:
         broker: Where it reads.
-        open_converters: Returns new converters of keys and values, for one topic.
+        open_converters: Returns new converters, for one topic.
         reset: Where a partition begins that was never read: earliest, latest, none, or a duration.
         batch_rows: Most messages of a batch.
         positions: Whether rows say where their messages are.
@@ -89,7 +88,7 @@ class Reading:
     """
 
     broker: Broker
-    open_converters: Callable[[], tuple[Converter, Converter]]
+    open_converters: Callable[[], Converters]
     reset: str
     batch_rows: int
     positions: bool = False
@@ -199,21 +198,34 @@ class TopicReader:
     def _poll(self, timeout: float) -> None:
         if self._pending:
             return
-        polled: dict[tuple[str, int], list[Any]] = {}
         with self._broker.errors("consume"):
             found = self._consumer.consume(1, timeout=timeout) if timeout else []
             found += self._consumer.consume(self._reading.batch_rows - len(found), timeout=0)
-        for message in found:
-            place = (message.topic(), message.partition())
-            if (error := message.error()) is None:
-                polled.setdefault(place, []).append(message)
-            elif error.code() in OFFSET_LOST and place in self._partitions:
-                self._go_on(*place)
-            else:
-                raise to_connector_error(error, "consume")
-        for (topic, number), messages in polled.items():
+        if [one for one in found if one.error() is not None]:
+            found = [one for one in found if not self._handle_error(one)]
+        for (topic, number), messages in self._by_partition(found).items():
             self._pending.extend(self._batches(topic, number, messages))
             self._next[topic, number] = messages[-1].offset() + 1
+
+    def _handle_error(self, message: Any) -> bool:
+        """Return whether what was polled is an error, which is handled."""
+        error, place = message.error(), (message.topic(), message.partition())
+        if error is None:
+            return False
+        if error.code() not in OFFSET_LOST or place not in self._partitions:
+            raise to_connector_error(error, "consume")
+        self._go_on(*place)
+        return True
+
+    def _by_partition(self, messages: Sequence[Any]) -> Mapping[tuple[str, int], Sequence[Any]]:
+        if not messages:
+            return {}
+        if len(self._partitions) == 1:
+            return dict.fromkeys(self._partitions, messages)
+        found: dict[tuple[str, int], list[Any]] = {}
+        for one in messages:
+            found.setdefault((one.topic(), one.partition()), []).append(one)
+        return found
 
     def _go_on(self, topic: str, number: int) -> None:
         """Go on where `auto.offset.reset` says: retention was faster than this task.
@@ -230,7 +242,7 @@ class TopicReader:
     def _batches(self, topic: str, number: int, messages: Sequence[Any]) -> list[Batch]:
         decoder = self._decoders.get(topic)
         if decoder is None:
-            decoder = MessageDecoder("kafka", topic, *self._reading.open_converters())
+            decoder = MessageDecoder("kafka", topic, self._reading.open_converters())
             self._decoders[topic] = decoder
         positions = self._reading.positions
         decoded, bad = decoder.decode(messages_of(messages, positions=positions))

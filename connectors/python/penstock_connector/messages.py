@@ -10,7 +10,7 @@ columns; what lies between them and rows is here, so that it is the same for all
 | value: none (a tombstone) | `__op` DELETE; the topic's columns, null but for those of the key |
 | key | `__key`, and key columns, where the value has columns of the same names |
 | timestamp | `__ts_us` |
-| headers | `__headers` |
+| headers | `__headers`, values as the converter of headers says |
 | partition and offset, where they are asked for | `__partition`, `__offset` |
 
 Codes of errors begin with the name of the broker: `kafka.key_changed`.
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from penstock_connector._errors import (
     SchemaError,
 )
 from penstock_connector._values import Op
+from penstock_connector.header_converters import HeaderConverter, open_header_converter
 from penstock_connector.reach import Reaching
 from penstock_converters import (
     ConversionError,
@@ -113,13 +114,26 @@ class BadMessage:
     error: ConnectorError
 
 
+class Converters(NamedTuple):
+    """The converters of messages. `headers` is None where headers stay as they are."""
+
+    key: Converter
+    value: Converter
+    headers: HeaderConverter | None = None
+
+    def close(self) -> None:
+        """Close them."""
+        self.key.close()
+        self.value.close()
+
+
 class MessageDecoder:
     """Makes rows of the messages of one topic. It remembers the topic's columns: so columns are
     only added, and a tombstone has those of the rows before it.
     """
 
-    def __init__(self, system: str, topic: str, key: Converter, value: Converter) -> None:
-        self._system, self._topic, self._key, self._value = system, topic, key, value
+    def __init__(self, system: str, topic: str, converters: Converters) -> None:
+        self._system, self._topic, self._converters = system, topic, converters
         self._columns: pa.Schema | None = None
         self._has_tombstones = self._has_headers = False
 
@@ -127,9 +141,10 @@ class MessageDecoder:
         """Return rows of messages of `MESSAGE_SCHEMA` or `POSITION_SCHEMA`, in order, and the
         messages that have none.
         """
+        by = self._converters
         with converting(self._topic):
-            keys = _decode_keys(self._key, messages.column("key"), self._topic)
-            values = self._value.decode(messages.column("value"), self._topic)
+            keys = _decode_keys(by.key, messages.column("key"), self._topic)
+            values = by.value.decode(messages.column("value"), self._topic)
         bad = [*_bad(keys, "KEY_CONVERTER", self._topic)]
         bad += _bad(values, "VALUE_CONVERTER", self._topic)
         total = messages.num_rows
@@ -137,6 +152,14 @@ class MessageDecoder:
         for index in _find_reserved(values):
             value_places.runs[index] = -1
             bad.append(BadMessage(index, _reserved(self._system, self._topic)))
+        headers = messages.column("headers")
+        if by.headers is not None and headers.null_count < total:
+            headers, rejected = by.headers.decode(headers, self._topic)
+            at = messages.schema.get_field_index("headers")
+            messages = messages.set_column(at, MESSAGE_SCHEMA.field("headers"), headers)
+            for index, problem in rejected:
+                value_places.runs[index] = -1
+                bad.append(_bad_header(index, problem, self._topic))
         rows = []
         for indices in _segments(key_places, value_places):
             key_run = keys.runs[key_places.runs[indices[0]]]
@@ -149,12 +172,12 @@ class MessageDecoder:
                     value_run.column.take(pa.array(value_places.at[indices])),
                 )
             )
-        return rows, sorted(bad, key=lambda one: one.index)
+        first = {one.index: one for one in reversed(bad)}
+        return rows, [first[index] for index in sorted(first)]
 
     def close(self) -> None:
         """Close the converters."""
-        self._key.close()
-        self._value.close()
+        self._converters.close()
 
     def _rows(
         self, messages: pa.RecordBatch, key: pa.Array, field: pa.Field, value: pa.Array
@@ -277,6 +300,10 @@ def _bad(decoded: Decoded, stage: str, topic: str) -> Iterator[BadMessage]:
         yield BadMessage(index, _data_error(problem, stage, topic))
 
 
+def _bad_header(index: int, problem: Problem, topic: str) -> BadMessage:
+    return BadMessage(index, _data_error(problem, "HEADER_CONVERTER", topic))
+
+
 def _data_error(problem: Problem, stage: str, topic: str) -> DataError:
     text = f"{stage}: {problem.message}"
     return DataError(problem.code, text, fix=problem.fix, dataset=topic)
@@ -291,11 +318,10 @@ class MessageEncoder:
         topic: str,
         schema: pa.Schema,
         key_columns: Sequence[str],
-        key: Converter,
-        value: Converter,
+        converters: Converters,
     ) -> None:
-        self._system, self._topic = system, topic
-        self._schema, self._key, self._value = schema, key, value
+        self._system, self._topic, self._schema = system, topic, schema
+        self._key, self._value, self._headers = converters
         self._data = [field for field in schema if field.name not in RESERVED]
         self._keys = [schema.field(name) for name in key_columns if name in schema.names]
 
@@ -321,13 +347,20 @@ class MessageEncoder:
             keys,
             values,
             pc.divide(times, 1000) if times is not None else pa.nulls(rows.num_rows, pa.int64()),
-            rows.column(HEADERS).cast(HEADERS_TYPE)
-            if HEADERS in names
-            else pa.nulls(rows.num_rows, HEADERS_TYPE),
+            self._headers_of(rows, bad),
         ]
         encoded = pa.RecordBatch.from_arrays(columns, schema=MESSAGE_SCHEMA)
         first = {one.index: one for one in reversed(bad)}
         return encoded, [first[index] for index in sorted(first)]
+
+    def _headers_of(self, rows: pa.RecordBatch, bad: list[BadMessage]) -> pa.Array:
+        if HEADERS not in rows.schema.names:
+            return pa.nulls(rows.num_rows, HEADERS_TYPE)
+        headers = rows.column(HEADERS).cast(HEADERS_TYPE)
+        if self._headers is not None and headers.null_count < len(headers):
+            headers, rejected = self._headers.encode(headers, self._topic)
+            bad += [_bad_header(index, problem, self._topic) for index, problem in rejected]
+        return headers
 
     def _deletes(self, rows: pa.RecordBatch, bad: list[BadMessage]) -> pa.Array:
         if OP not in rows.schema.names:
@@ -463,14 +496,33 @@ class ConverterKeys(Reaching):
         doc="Keys of the value converter.", name="value.converter", group="Messages"
     )
 
+    header_converter: str = key(
+        "simple",
+        doc="Converter of headers. Rows have the text of a header's value: `simple` and `string` "
+        "leave it as it is; `json` and those of numbers convert it.",
+        group="Messages",
+    )
+    header_converter_keys: Mapping[str, str] = key(
+        doc="Keys of the header converter.", name="header.converter", group="Messages"
+    )
+
     def check_converters(self) -> None:
         """Refuse converters that do not exist.
 
         Raises:
-            ConfigError: as `open_converter`.
+            ConfigError: as `open_converter` and `open_header_converter`.
         """
-        self.open_key_converter()
-        self.open_value_converter()
+        self.open_converters()
+
+    def open_converters(self) -> Converters:
+        """Return new converters."""
+        sides = (
+            ("key.converter", self.key_converter, self.key_converter_keys),
+            ("value.converter", self.value_converter, self.value_converter_keys),
+        )
+        key, value = (open_converter(*one, is_key=one is sides[0]) for one in sides)
+        headers = open_header_converter(self.header_converter, self.header_converter_keys)
+        return Converters(key, value, headers)
 
     def require_reach(self) -> None:
         """Refuse a schema registry, or a file for it, that the node does not let it reach."""
@@ -486,19 +538,9 @@ class ConverterKeys(Reaching):
 
     def named_converters(self) -> list[str]:
         """Return the keys that name another converter than the default."""
-        named = {"key_converter": "key.converter", "value_converter": "value.converter"}
+        named = {f"{side}_converter": f"{side}.converter" for side in ("key", "value", "header")}
         own = (one for one in fields(self) if getattr(self, one.name) != one.default)
         return [named[one.name] for one in own if one.name in named]
-
-    def open_key_converter(self) -> Converter:
-        """Return a new converter of keys."""
-        name, keys = self.key_converter, self.key_converter_keys
-        return open_converter("key.converter", name, keys, is_key=True)
-
-    def open_value_converter(self) -> Converter:
-        """Return a new converter of values."""
-        name, keys = self.value_converter, self.value_converter_keys
-        return open_converter("value.converter", name, keys, is_key=False)
 
 
 _ERRORS: Final[Mapping[type[ConversionError], type[ConnectorError]]] = {

@@ -23,9 +23,8 @@ from penstock_connector import (
     key,
 )
 from penstock_connector.dead_letters import DeadLetterEncoder, DeadLetterKeys, put_in_pieces
-from penstock_connector.messages import KEY, OP, MessageEncoder
+from penstock_connector.messages import KEY, OP, Converters, MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
-from penstock_converters import Converter
 from penstock_rocketmq.cluster import TOPIC_NAME, Cluster
 from penstock_rocketmq.config import CONSUMER_GROUP, MessageConfig
 from penstock_rocketmq.originals import Originals
@@ -239,7 +238,7 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         """Get ready to send."""
         self._task_id = task_id
         self._key_columns: dict[str, tuple[str, ...]] = {}
-        self._sides: dict[int, tuple[Converter, Converter]] = {}
+        self._converters: dict[int, Converters] = {}
         self._originals: Originals | None = None
         self._spill = Spill(_MEMORY_BYTES, "rocketmq.memory", "rocketmq.spill_failed")
         self._cluster = Cluster(self.config)
@@ -289,11 +288,11 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
             return DeadLetterEncoder("rocketmq", dataset, schema, self._originals.read)
         if config.dead_letters:
             return DeadLetterEncoder("rocketmq", dataset, schema, None)
-        if slot not in self._sides:
-            self._sides[slot] = config.open_key_converter(), config.open_value_converter()
+        if slot not in self._converters:
+            self._converters[slot] = config.open_converters()
         schema = _keyed(pa.RecordBatch.from_pylist([], schema), config, {}).schema
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
-        return MessageEncoder("rocketmq", topic, schema, keys, *self._sides[slot])
+        return MessageEncoder("rocketmq", topic, schema, keys, self._converters[slot])
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages: they are stored before the offsets are (invariant 1)."""
@@ -335,8 +334,8 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
             cluster.close()
         if (originals := getattr(self, "_originals", None)) is not None:
             originals.close()
-        for side in [one for pair in getattr(self, "_sides", {}).values() for one in pair]:
-            side.close()
+        for converters in getattr(self, "_converters", {}).values():
+            converters.close()
 
 
 def _fit_reasons(

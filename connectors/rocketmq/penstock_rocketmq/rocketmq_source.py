@@ -339,8 +339,8 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         kept = np.nonzero(good & ~damaged)[0]
         decoder = self._decoders.get(topic)
         if decoder is None:
-            sides = self.config.open_key_converter(), self.config.open_value_converter()
-            decoder = self._decoders[topic] = MessageDecoder("rocketmq", topic, *sides)
+            decoder = MessageDecoder("rocketmq", topic, self.config.open_converters())
+            self._decoders[topic] = decoder
         decoded, refused = decoder.decode(messages.take(pa.array(kept)))
         for one in refused:
             at = int(kept[one.index])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import grpc.aio
 import pytest
@@ -14,6 +12,7 @@ from penstock.etcd import calls as etcd
 from penstock.rpc import channels
 from penstock.rpc.server import Server
 from penstock.spark.connector_io import plugin_calls
+from support.cutting import CuttingProxy
 
 LATE = 0.5
 """Seconds that the first bytes of the server take: some round trips around the world."""
@@ -25,51 +24,17 @@ CHANNELS = {
 }
 
 
-async def passed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late: float) -> None:
-    """Pass bytes on, the first ones late."""
-    try:
-        while data := await reader.read(65536):
-            await asyncio.sleep(late)
-            late = 0.0
-            writer.write(data)
-    except OSError:
-        pass
-    finally:
-        writer.close()
-
-
-@asynccontextmanager
-async def far_away(address: str) -> AsyncIterator[str]:
-    """Yield an address behind which the server of another one is, far away."""
-    host, _, port = address.rpartition(":")
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            there = await asyncio.open_connection(host, int(port))
-        except OSError:  # the server has stopped, and the channel tries once more
-            writer.close()
-            return
-        await asyncio.gather(passed(reader, there[1], 0), passed(there[0], writer, LATE))
-
-    server = await asyncio.start_server(connected, "127.0.0.1")
-    async with server:
-        near, at = server.sockets[0].getsockname()
-        yield f"{near}:{at}"
-
-
 def checked(options: list[tuple[str, int]]) -> None:
     """Ask a server that is far away how it is."""
 
     async def main() -> None:
-        server = Server("127.0.0.1:0", grace_s=0.1)
-        async with (
-            asyncio.timeout(60),
-            server,
-            far_away(server.address) as address,
-            grpc.aio.insecure_channel(address, options) as channel,
-        ):
-            stub = health_pb2_grpc.HealthStub(channel)
-            await stub.Check(health_pb2.HealthCheckRequest(), timeout=30)
+        async with asyncio.timeout(60), Server("127.0.0.1:0", grace_s=0.1) as server:
+            # not asyncio's: its transports would outlive the loop
+            with CuttingProxy(int(server.address.rpartition(":")[2]), LATE) as far_away:
+                address = f"127.0.0.1:{far_away.port}"
+                async with grpc.aio.insecure_channel(address, options) as channel:
+                    stub = health_pb2_grpc.HealthStub(channel)
+                    await stub.Check(health_pb2.HealthCheckRequest(), timeout=30)
 
     asyncio.run(main())
 

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from confluent_kafka.admin import AdminClient
 
 from penstock_connector import Batch, Op, Partition, Pattern, Source, key
-from penstock_connector.messages import KEY, OP
-from penstock_converters import Converter
+from penstock_connector.messages import KEY, OP, Converters
 from penstock_converters.registry import create_converter
 from penstock_kafka.broker import Broker
 from penstock_kafka.client_settings import translate
@@ -235,8 +234,8 @@ def _moved(partition: Partition, count: int) -> Partition:
     return Partition(key, offset)
 
 
-def _as_bytes() -> tuple[Converter, Converter]:
-    return create_converter(_BYTES, {}, is_key=True), create_converter(_BYTES, {}, is_key=False)
+def _as_bytes() -> Converters:
+    return Converters(create_converter(_BYTES, {}, is_key=True), create_converter(_BYTES, {}))
 
 
 def _without_nameless_deletes(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -51,7 +51,7 @@ SIMPLE_HEADER_CONVERTER: Final = (
     "SimpleHeaderConverter",
     "org.apache.kafka.connect.storage.SimpleHeaderConverter",
 )
-"""Names of a converter that only headers have. Headers are text here in any case."""
+"""Names of a converter that only headers have."""
 
 _CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
 _REGISTRY_CONVERTERS: Final = (
@@ -82,16 +82,15 @@ def _check_converter(
     path: str, config: Mapping[str, str], kind_of: Callable[[str], Kind | None], *, are_used: bool
 ) -> Iterator[Diagnostic]:
     name = config.get(path, "").strip()
-    is_used = are_used and not path.startswith("header")
     if (
         not name
-        or (name.startswith(_REGISTRY_CONVERTERS) and not is_used)
+        or (name.startswith(_REGISTRY_CONVERTERS) and not are_used)
         or (path.startswith("header") and name in SIMPLE_HEADER_CONVERTER)
     ):
         return
     kind = kind_of(name)
     if kind is Kind.CONVERTER:
-        if is_used:
+        if are_used:
             yield _not_for_brokers(path, name)
         return
     if kind is not None:

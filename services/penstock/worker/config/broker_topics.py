@@ -95,7 +95,7 @@ BACKEND: Final = ConfigKey(
 _REGISTRY: Final = "schema.registry."
 """What the keys of a converter begin with that name hosts and files."""
 
-_CONVERTERS: Final = ("key.converter", "value.converter")
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 
 POSITIONS: Final = "positions"
 """Key of a source of messages whose rows have `__partition` and `__offset`, and of a sink that

@@ -1,0 +1,66 @@
+"""Rows of a slot as messages that no transaction has yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from penstock_connector import DataError
+from penstock_connector.dead_letters import DeadLetterEncoder, put_in_pieces
+from penstock_connector.messages import OFFSET, PARTITION, MessageEncoder
+from penstock_connector.staging import Spill, SpillStaging, without_rejected
+
+_OVERHEAD_BYTES: Final = 512
+"""What a message's frame may add to its key and value."""
+
+RowEncoder: TypeAlias = MessageEncoder | DeadLetterEncoder
+
+
+class MessageStaging(SpillStaging[pa.RecordBatch]):
+    """Messages of a slot, in memory or a file, that no transaction has yet."""
+
+    def __init__(
+        self, topic: str, encoder: RowEncoder, max_bytes: int, spill: Spill, *, positions: bool
+    ) -> None:
+        super().__init__(spill)
+        self._positions = positions
+        self.topic, self._encoder, self._max_bytes = topic, encoder, max_bytes
+
+    def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, Any]]:
+        """Keep the messages of rows, but for those that have none."""
+        if isinstance(self._encoder, DeadLetterEncoder):
+            return put_in_pieces(rows, self._put)
+        return self._put(rows)
+
+    def _put(self, rows: pa.RecordBatch) -> list[tuple[int, Any]]:
+        messages, bad = self._encoder.encode(rows)
+        if self._positions and PARTITION in rows.schema.names:
+            messages = messages.append_column("partition", rows.column(PARTITION))
+            if OFFSET in rows.schema.names and pa.types.is_int64(rows.schema.field(OFFSET).type):
+                messages = messages.append_column("offset", rows.column(OFFSET))
+        refused = {one.index: one.error for one in bad}
+        if messages.nbytes > self._max_bytes:  # only then one of them can be too large
+            for index, size in enumerate(_sizes(messages)):
+                if size + _OVERHEAD_BYTES > self._max_bytes:
+                    refused.setdefault(index, _too_large(size, self._max_bytes))
+        rejected = sorted(refused.items())
+        self.add_batch(without_rejected(messages, rejected))
+        return rejected
+
+
+def _sizes(messages: pa.RecordBatch) -> list[int]:
+    keys, values = messages.column("key"), messages.column("value")
+    return [
+        (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+        for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)
+    ]
+
+
+def _too_large(size: int, limit: int) -> DataError:
+    return DataError(
+        "kafka.too_large",
+        f"the message has {size} bytes, and `producer.max.request.size` is {limit}",
+        fix="Raise `producer.max.request.size`, and `max.message.bytes` of the topic.",
+    )
