@@ -74,8 +74,11 @@ def test_the_quick_start_runs_from_beginning_to_end(tmp_path: Path) -> None:
                 assert answer.json()["body"]["filename"] == config["filename"], answer.text
             arrived = lambda: written.exists() and len(written.read_text().splitlines()) == 3  # noqa: E731
             process.wait_for(arrived, SOON, "three lines in the file")
-            running = httpx.get(f"http://127.0.0.1:{port}/allocated/tasks", timeout=60).json()
-            assert len(running["body"]["runningTasks"]) == 2, running
+            tasks = f"http://127.0.0.1:{port}/allocated/tasks"
+            both_run = lambda: (  # noqa: E731 - a worker reports its tasks now and then
+                len(httpx.get(tasks, timeout=60).json()["body"]["runningTasks"]) == 2
+            )
+            process.wait_for(both_run, SOON, "two running tasks")
             stop = f"http://127.0.0.1:{port}/connectors/fileSourceConnector/stop"
             assert httpx.get(stop, timeout=60).json()["status"] == 200
             process.stop()

@@ -16,11 +16,11 @@ _NOW = 0
 
 
 def produce_arguments(
-    batch: pa.RecordBatch, on_delivery: Mapping[int, Callable[..., None]]
+    batch: pa.RecordBatch, callbacks: Mapping[int, Callable[..., None]]
 ) -> list[Iterable[Any]]:
     """Return the arguments of `Producer.produce` behind the topic, as columns: value, key,
-    partition, (callback), on_delivery, timestamp, headers. Most messages have a value only, and the
-    client is fastest without arguments that say nothing. `on_delivery` has callbacks by index.
+    partition, callback, (on_delivery), timestamp, headers. Most messages have a value only, and the
+    client is fastest without arguments that say nothing. `callbacks` are by index.
     """
     found: list[Iterable[Any]] = [batch.column("value").to_pylist()]
     partition = batch.column("partition") if "partition" in batch.schema.names else None
@@ -28,8 +28,8 @@ def produce_arguments(
     more: list[Iterable[Any]] = [
         _column(batch.column("key"), None),
         repeat(_ANY_PARTITION) if partition is None else _column(partition, _ANY_PARTITION),
-        repeat(None),
-        [on_delivery.get(at) for at in range(batch.num_rows)] if on_delivery else repeat(None),
+        [callbacks.get(at) for at in range(batch.num_rows)] if callbacks else repeat(None),
+        repeat(None),  # `on_delivery` is another name of `callback`, and a None there counts
         _column(times, _NOW),
         _column(headers, None),
     ]

@@ -18,7 +18,7 @@ class Client:
         self.room, self.stuck = room, stuck
         self.held, self.sent, self.refused = [], [], 0
 
-    def produce(self, topic, value, key=None, partition=-1, _=None, call=None, at=0, headers=None):
+    def produce(self, topic, value, key=None, partition=-1, call=None, _=None, at=0, headers=None):
         if len(self.held) >= self.room:
             self.refused += 1
             raise BufferError
