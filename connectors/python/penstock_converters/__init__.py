@@ -5,6 +5,7 @@
 - `simple_converters` texts, bytes, booleans and numbers
 - `json_converter`    JSON with and without schemas, exact to Kafka's JsonConverter
 - `json_objects`      JSON objects without schemas, many at once, by Arrow's parser
+- `json_strings`      JSON texts without escapes to strings, many at once
 - `json_columns`      JSON of a known schema to columns, many messages at once
 - `json_text`         columns to JSON texts, all rows at once, as Jackson writes them
 - `json_values`       JSON values to Arrow values by a schema

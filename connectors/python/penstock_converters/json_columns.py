@@ -25,6 +25,7 @@ from penstock_converters.connect_schema import (
     to_arrow_field,
 )
 from penstock_converters.json_objects import are_one_line_objects
+from penstock_converters.json_strings import PLAIN, are_plain, to_strings
 from penstock_converters.json_values import JsonForm, make_reader
 from penstock_converters.ragged import Bools, from_base64, from_unscaled, offsets_of
 
@@ -53,11 +54,19 @@ class ColumnReader:
         self._schema, self._form = schema, form
         self._column = to_arrow_field(schema).type
         self._wire = _wire_type(schema, form)
+        self._is_text = schema["type"] == "string" and not logical_name(schema)
+
+    @property
+    def pattern(self) -> str:
+        """Pattern of the texts that may be read at once."""
+        return PLAIN if self._is_text else _OBJECT
 
     def read(self, texts: pa.Array) -> pa.Array | None:
         """Return the values of texts, which are not null. None: they are not all objects that Arrow
-        reads as Python does, or have no such columns.
+        reads as Python does, or texts without escapes, or have no such columns.
         """
+        if self._is_text:
+            return to_strings(texts) if are_plain(texts).all() else None
         if self._wire is None or not len(texts) or not self._wire.num_fields:
             return None
         if not are_one_line_objects(texts):
@@ -181,6 +190,7 @@ def _bytes(column: pa.DataType, values: pa.Array) -> pa.Array:
     return found.take(pa.array(np.cumsum(present) - 1, mask=~present))
 
 
+_OBJECT: Final = r"^[ \t]*\{"
 _PAYLOAD: Final = re.compile(rb'"payload"\s*:')
 
 
@@ -197,9 +207,8 @@ def find_envelope(text: bytes) -> bytes | None:
     return None
 
 
-def payloads(texts: pa.Array, begin: bytes) -> tuple[pa.Array, Bools]:
-    """Return the payloads of messages that begin so, and which have one that may be an object."""
-    same = pc.starts_with(texts, pattern=begin)
+def payloads(texts: pa.Array, begin: bytes, pattern: str) -> tuple[pa.Array, Bools]:
+    """Return the payloads of messages that begin so, and which have one that matches a pattern."""
+    same = pc.and_(pc.starts_with(texts, pattern=begin), pc.ends_with(texts, pattern=b"}"))
     inner = pc.binary_slice(texts, len(begin), -1) if len(texts) else texts
-    is_object = pc.match_substring_regex(inner, r"^[ \t]*\{")
-    return inner, np.asarray(pc.and_(same, is_object))
+    return inner, np.asarray(pc.and_(same, pc.match_substring_regex(inner, pattern)))

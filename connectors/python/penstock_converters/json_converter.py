@@ -15,6 +15,7 @@ from penstock_converters import Decoded, Encoded, RejectedValue, Run, reject
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
 from penstock_converters.json_columns import ColumnReader, find_envelope, payloads
 from penstock_converters.json_objects import ObjectReader
+from penstock_converters.json_strings import are_plain, to_strings
 from penstock_converters.json_text import JsonWriter
 from penstock_converters.json_values import (
     CONVERSION_ERRORS,
@@ -118,7 +119,9 @@ class JsonConverter:
                 schema = self._schema_of(format_json(document["schema"]))
             except (ValueError, TypeError, RecursionError):
                 return False  # the reader of single messages says what is wrong
-            texts, same = payloads(texts, begin)
+            texts, same = payloads(texts, begin, schema.columns.pattern)
+            if not same.any():
+                return False
         values = schema.columns.read(texts.filter(pa.array(same)))
         if values is None:
             return False
@@ -155,18 +158,19 @@ class JsonConverter:
         return cached
 
     def _decode_without_schemas(self, data: pa.Array, rejected: list[RejectedValue]) -> Decoded:
-        if (whole := self._objects.read(data)) is not None:
-            return Decoded((Run(pa.field("value", whole.type), range(len(data)), whole),))
+        for read in (_read_strings, self._objects.read):
+            if (whole := read(data)) is not None:
+                return Decoded((Run(pa.field("value", whole.type), range(len(data)), whole),))
         rows: list[int] = []
         values: list[Any] = []
         for index, value in enumerate(data.to_pylist()):
             try:
-                read = None if value is None else _parse(value)
+                parsed = None if value is None else _parse(value)
             except (ValueError, RecursionError) as error:
                 rejected.append(_reject_message(index, error))
                 continue
             rows.append(index)
-            values.append(read)
+            values.append(parsed)
         kind, kept = _common_type(values)
         mixed = sorted(set(range(len(rows))) - set(kept))
         rejected += [reject(rows[at], "converter.mixed_types", _MIXED, _MIXED_FIX) for at in mixed]
@@ -226,6 +230,34 @@ def _add_values(
         rejected.append(reject(rows[at], "converter.value", why, "Widen the schema."))
     column = pa.array([values[at] for at in fits], type=field.type)
     groups.add(field, np.array([rows[at] for at in fits], np.int64), column)
+
+
+def _read_strings(data: pa.Array) -> pa.Array | None:
+    """Return messages that are all strings; None where one of them is not. Those with escapes are
+    read one by one.
+    """
+    messages = data.cast(pa.binary())
+    first = messages.drop_null()[:1].to_pylist()
+    if not first or not first[0].startswith(b'"'):
+        return None
+    plain = are_plain(messages)
+    (others,) = np.nonzero(~plain & np.asarray(messages.is_valid()))
+    read = []
+    for row in others.tolist():
+        try:
+            read.append(_parse(messages[row].as_py()))
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(read[-1], str):
+            return None
+    strings = to_strings(messages.filter(pa.array(plain)))
+    places = np.full(len(messages), -1)
+    places[plain] = np.arange(len(strings))
+    places[others] = len(strings) + np.arange(len(others))
+    all_strings = pa.concat_arrays([strings, pa.array(read, pa.string())]) if read else strings
+    if not read and not messages.null_count:
+        return all_strings
+    return all_strings.take(pa.array(places, mask=places < 0))
 
 
 def _parse(value: bytes) -> Any:
