@@ -107,6 +107,7 @@ def measure_rocketmq(options: argparse.Namespace, report: Report) -> None:
             },
             topic=topic,
             label="RocketMQ: ",
+            goal=30_000,
         )
 
 
