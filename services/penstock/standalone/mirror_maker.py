@@ -109,6 +109,7 @@ def read_mirrors(config: Mapping[str, str]) -> Mirrors:
     if not any(one.config["source.connector.class"] == MIRROR for one in connectors):
         first = f"{clusters[0]}{_ARROW}{clusters[1]}.{_ENABLED}"
         raise _missing("no flow between two clusters is enabled", first, "true")
+    warnings += _check_consumer_keys(config, clusters, connectors)
     return Mirrors(node, connectors, tuple(warnings))
 
 
@@ -151,6 +152,18 @@ def _check_cluster_key(key: str) -> Iterator[Diagnostic]:
         yield no_effect_warning(key, _KEPT_HERE)
     elif not name.startswith((*_LOGIN, "consumer.", "producer.", "admin.")):
         raise _unknown(key, f"a cluster has no key {name!r}")
+
+
+def _check_consumer_keys(
+    config: Mapping[str, str], clusters: list[str], connectors: tuple[Connector, ...]
+) -> Iterator[Diagnostic]:
+    mirrors = [one.config for one in connectors if one.config["source.connector.class"] == MIRROR]
+    read = {one["source.source.cluster.alias"] for one in mirrors}
+    unread = tuple(f"{alias}.consumer." for alias in clusters if alias not in read)
+    for key in config:
+        if key.startswith(unread):
+            alias = key.partition(".")[0]
+            yield no_effect_warning(key, f"no enabled flow reads messages of {alias}")
 
 
 def _flow(config: Mapping[str, str], source: str, target: str) -> Iterator[Connector]:

@@ -74,7 +74,8 @@ def test_logins_of_all_clusters_are_those_of_each():
 def test_other_keys_are_those_of_the_node():
     found = read_mirrors(FILE | {"state.dir": "/s"})
     assert found.node == {"listeners": "none", "state.dir": "/s"}
-    assert found.warnings == ()
+    assert [one.config_path for one in found.warnings] == ["B.consumer.z"], "nobody reads from B"
+    assert read_mirrors(FILE | {"B->A.enabled": "true"}).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_other_keys_are_those_of_the_node():
     ["A.offset.storage.replication.factor", "dedicated.mode.enable.internal.rest", "B->A.topics"],
 )
 def test_a_key_without_effect_is_told(key):
-    (warning,) = read_mirrors(FILE | {key: "1"}).warnings
+    warning, _ = read_mirrors(FILE | {key: "1"}).warnings
     assert (warning.code, warning.config_path) == ("config.no_effect", key)
 
 
