@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 from confluent_kafka import Producer
 
-from penstock_connector import RetriableError
+from penstock_connector import ConfigError, RetriableError
 from penstock_kafka.messages import produce_arguments
 from penstock_kafka.mirror.offset_syncs import OffsetSyncWriter
 
@@ -63,6 +63,8 @@ class MessageSender:
                 done = total
             except BufferError:  # its memory is full; the message that it met was not taken
                 done = total - length_hint(left) - 1
+                if not len(self._producer):
+                    raise _no_room(part.slice(done, 1)) from None
                 self._make_room(len(self._producer) - 1)
 
     def _make_room(self, most: int) -> None:
@@ -83,6 +85,15 @@ class MessageSender:
         left = self._producer.flush(DELIVERY_TIMEOUT_S)
         if left:
             raise _not_delivered(left)
+
+
+def _no_room(message: pa.RecordBatch) -> ConfigError:
+    return ConfigError(
+        "kafka.setting",
+        f"the client has no room for a single message of some {message.nbytes} bytes",
+        fix="Raise `producer.buffer.memory`.",
+        config_path="producer.buffer.memory",
+    )
 
 
 def _not_delivered(left: int) -> RetriableError:

@@ -5,7 +5,7 @@ import pytest
 from penstock_kafka.message_sender import MessageSender
 from penstock_kafka.messages import produce_arguments
 
-from penstock_connector import RetriableError
+from penstock_connector import ConfigError, RetriableError
 from penstock_connector.messages import MESSAGE_SCHEMA
 
 NONE = [None] * 3
@@ -64,6 +64,11 @@ def test_brokers_that_take_nothing_are_told(monkeypatch):
         sender.send("t", messages([b"a", b"b", b"c"]))
     with pytest.raises(RetriableError, match=r"kafka\.not_delivered"):
         sender.flush()
+
+
+def test_a_message_that_the_client_can_never_hold_is_told_at_once():
+    with pytest.raises(ConfigError, match=r"producer\.buffer\.memory"):
+        MessageSender(Client(0)).send("t", messages([b"a", b"b", b"c"]))
 
 
 def test_arguments_that_say_nothing_are_left_out():

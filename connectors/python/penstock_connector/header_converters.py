@@ -8,14 +8,13 @@ schema of a number becomes the number's text, and a text that is a number become
 |---|---|
 | `true`, `false` | boolean |
 | a whole number | the smallest of 8, 16, 32 and 64 bits that has it |
-| a number with a point or an exponent | float where that is exact, else double |
-| anything else | text |
+| a number with a point | float where that is exact, else double |
+| anything else, and a number that would come back otherwise (`007`, `1.10`) | text |
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -38,8 +37,8 @@ SIMPLE: Final = (
 )
 """Names of the converter that only headers have."""
 
-_WHOLE: Final = re.compile(rb"[+-]?\d{1,19}")
-_NUMBER: Final = re.compile(rb"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
+_WHOLE: Final = re.compile(rb"-?\d{1,19}")
+_NUMBER: Final = re.compile(rb"-?\d+\.\d+")
 _BITS: Final = ((8, pa.int8()), (16, pa.int16()), (32, pa.int32()), (64, pa.int64()))
 _TEXT: Final = pa.string()
 
@@ -132,11 +131,10 @@ def _read_json(values: pa.Array, texts: list[bytes | None]) -> list[RejectedValu
     for at, data in enumerate(values.to_pylist()):
         try:
             value = None if data is None else json.loads(data)
-        except (ValueError, RecursionError):
+            if value is not None:
+                texts[at] = value.encode() if isinstance(value, str) else data.strip()
+        except (ValueError, RecursionError):  # one is half of a surrogate pair
             rejected.append(_not_json(at))
-            continue
-        if value is not None:
-            texts[at] = value.encode() if isinstance(value, str) else data.strip()
     return rejected
 
 
@@ -148,17 +146,13 @@ def _read_value(text: bytes) -> tuple[pa.DataType, Any]:
     """
     if text in {b"true", b"false"}:
         return pa.bool_(), text == b"true"
-    if _WHOLE.fullmatch(text):
-        whole = int(text)
+    if _WHOLE.fullmatch(text) and str(whole := int(text)).encode() == text:
         for bits, kind in _BITS:
             if -(1 << bits - 1) <= whole < 1 << bits - 1:
                 return kind, whole
-    elif _NUMBER.fullmatch(text):
-        number = float(text)
-        if math.isfinite(number):
-            with np.errstate(over="ignore"):
-                is_exact = float(np.float32(number)) == number
-            return (pa.float32() if is_exact else pa.float64()), number
+    elif _NUMBER.fullmatch(text) and repr(number := float(text)).encode() == text:
+        is_exact = float(np.float32(number)) == number
+        return (pa.float32() if is_exact else pa.float64()), number
     return _TEXT, text.decode()
 
 

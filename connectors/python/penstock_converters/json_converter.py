@@ -245,11 +245,13 @@ def _read_strings(data: pa.Array) -> pa.Array | None:
     read = []
     for row in others.tolist():
         try:
-            read.append(_parse(messages[row].as_py()))
+            value = _parse(messages[row].as_py())
+            if not isinstance(value, str):
+                return None
+            value.encode()  # half of a surrogate pair is no text of Arrow
         except (ValueError, RecursionError):
             return None
-        if not isinstance(read[-1], str):
-            return None
+        read.append(value)
     strings = to_strings(messages.filter(pa.array(plain)))
     places = np.full(len(messages), -1)
     places[plain] = np.arange(len(strings))

@@ -43,6 +43,7 @@ CONVERSION_ERRORS: Final = (
     pa.ArrowTypeError,
     pa.ArrowNotImplementedError,
     OverflowError,
+    UnicodeEncodeError,  # half of a surrogate pair
 )
 """Errors of Arrow for values that a type does not hold."""
 

@@ -72,10 +72,11 @@ class TopicCreation:
                     fix=f"Add `{key.partition('.')[0]}` to `{PREFIX}{GROUPS}`.",
                     config_path=f"{PREFIX}{key}",
                 )
+        # the longest first: a name may have dots
+        self._starts = sorted(starts, key=len, reverse=True)
         nothing = TopicSettings(NOT_SAID, NOT_SAID, {})
         self._default = self._settings(DEFAULT, keys, nothing)
         self._groups = [self._group(name, keys) for name in names]
-        self._starts = starts
 
     def settings(self, topic: str) -> TopicSettings:
         """Return what a topic is created with: of the first group that it belongs to."""
@@ -86,12 +87,11 @@ class TopicCreation:
 
     def setting_of(self, key: str) -> str:
         """Return the name of a key in its group: `cleanup.policy`; empty for `groups`."""
-        start = next((start for start in self._starts if key.startswith(start)), key)
-        return key.removeprefix(start)
+        return key.removeprefix(self._start(key))
 
-    def all_settings(self) -> list[TopicSettings]:
-        """Return what topics of the default and of each group are created with."""
-        return [self._default, *(group.settings for group in self._groups)]
+    def _start(self, key: str) -> str:
+        """Return the group of a key, with its dot."""
+        return next((start for start in self._starts if key.startswith(start)), key)
 
     def _group(self, name: str, keys: Mapping[str, str]) -> _Group:
         include = self._patterns(f"{name}.include", keys)
@@ -113,7 +113,9 @@ class TopicCreation:
         self, name: str, keys: Mapping[str, str], default: TopicSettings
     ) -> TopicSettings:
         start = f"{name}."
-        own = {k.removeprefix(start): value for k, value in keys.items() if k.startswith(start)}
+        own = {
+            self.setting_of(key): value for key, value in keys.items() if self._start(key) == start
+        }
         for key in ("include", "exclude"):
             if own.pop(key, None) is not None and name == DEFAULT:
                 path = f"{start}{key}"

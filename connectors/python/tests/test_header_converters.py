@@ -46,6 +46,11 @@ def envelope(kind, payload):
         (b"1.5", "float", 1.5),
         (b"0.1", "double", 0.1),
         (b"1e400", "string", "1e400"),
+        (b"00501", "string", "00501"),
+        (b"1.10", "string", "1.10"),
+        (b"+5", "string", "+5"),
+        (b"1e3", "string", "1e3"),
+        (b"-0", "string", "-0"),
         (b"", "string", ""),
         ("über".encode(), "string", "über"),
     ],
@@ -78,6 +83,10 @@ def test_what_is_no_value_of_the_converter_is_rejected_with_its_message():
     back, rejected = by.decode(there, "t")
     assert back.to_pylist()[0] == [("n", b"7")]
     assert [index for index, _ in rejected] == [1]
+    plain = converter(JSON, schemas_enable="false")
+    for text in (b'"\\ud83d"', b"{", b"\xff"):
+        _, rejected = plain.decode(maps([("h", text)]), "t")
+        assert [index for index, _ in rejected] == [0], text
     _, rejected = converter(JSON).encode(maps([("h", b"\xff")]), "t")
     assert [(index, problem.code) for index, problem in rejected] == [(0, "converter.value")]
 

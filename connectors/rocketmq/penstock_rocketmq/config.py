@@ -122,7 +122,14 @@ class MessageConfig(ConverterKeys, ClusterConfig):
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
         super().__post_init__()
-        self.check_converters()
+        if self.open_converters().headers is not None:
+            raise ConfigError(
+                "converter.not_for_headers",
+                f"`header.converter` is {self.header_converter!r}, and properties of RocketMQ are "
+                "texts",
+                fix="Remove it, or set it to `simple`.",
+                config_path="header.converter",
+            )
 
 
 def is_address(text: str) -> bool:

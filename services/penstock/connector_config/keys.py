@@ -203,7 +203,7 @@ _COLUMNS = "rows of topics are columns here, so nothing is converted"
 KAFKA_CONNECT_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "key.converter": (_COLUMNS, ""),
     "value.converter": (_COLUMNS, ""),
-    "header.converter": (_COLUMNS, ""),
+    "header.converter": ("only on topics of Kafka, values of headers are bytes to convert", ""),
     "topic.creation.": ("only sources make topics, RocketMQ's by `topic.partitions`", ""),
     "offsets.storage.topic": ("offsets are in the offset service, not in a topic", ""),
     "tasks.max.enforce": ("a connector never has more tasks than `tasks.max`", ""),

@@ -25,7 +25,7 @@ from penstock.gateway.errors import install_error_handlers
 from penstock.gateway.request_input import JsonBody, PathName, PathNumber, parse_json
 from penstock.gateway.routes import bodies, connectors, rocketmq
 from penstock.model.connector import Connector, TargetState
-from penstock.model.errors import ConfigError
+from penstock.model.errors import ConfigError, PenstockError
 from penstock.model.status import ConnectorStatus
 
 router = APIRouter(tags=["rocketmq"])
@@ -36,7 +36,10 @@ _CHANGES: Final = re.compile(
 
 
 def is_change(method: str, path: str) -> bool:
-    """Return whether a request changes something: many a GET does here."""
+    """Return whether a request changes something: many a GET does here. A path with a line break at
+    its end has the same route.
+    """
+    path = path.removesuffix("\n")
     listed = path == "/connectors/list"
     return method not in READ_METHODS or (bool(_CHANGES.fullmatch(path)) and not listed)
 
@@ -58,26 +61,26 @@ async def list_connectors(clients: Clients, caller: Caller) -> Response:
 
 
 @router.get("/connectors/stop/all")
-async def delete_all(clients: Clients, caller: Caller) -> Response:
+async def delete_all(request: Request, clients: Clients, caller: Caller) -> Response:
     """Delete all connectors."""
-    found = await _all_of(clients, caller, Level.EDITOR)
+    found = await _all_of(request, clients, caller, Level.EDITOR)
     for one in found:
-        await clients.config.delete(one.name, 0)
+        await _unless_gone(clients.config.delete(one.name, 0))
     names = ", ".join(one.name for one in found)
     return rocketmq.envelop(f"[{names}] connectors are deleted" if found else _none("deleted"))
 
 
 @router.get("/connectors/pause/all")
-async def pause_all(clients: Clients, caller: Caller) -> Response:
+async def pause_all(request: Request, clients: Clients, caller: Caller) -> Response:
     """Pause all connectors."""
-    found = await _set_all(clients, caller, TargetState.PAUSED)
+    found = await _set_all(request, clients, caller, TargetState.PAUSED)
     return rocketmq.envelop(f"{found} connectors are suspended" if found else _none("paused"))
 
 
 @router.get("/connectors/resume/all")
-async def resume_all(clients: Clients, caller: Caller) -> Response:
+async def resume_all(request: Request, clients: Clients, caller: Caller) -> Response:
     """Resume all connectors."""
-    found = await _set_all(clients, caller, TargetState.RUNNING)
+    found = await _set_all(request, clients, caller, TargetState.RUNNING)
     return rocketmq.envelop(f"{found} connectors are resumed" if found else _none("resumed"))
 
 
@@ -161,24 +164,38 @@ def _none(done: str) -> str:
     return f"No connector needs to be {done}, please add connector first"
 
 
-async def _all_of(clients: ServiceClients, caller: Principal, level: Level) -> list[Connector]:
-    """Return all connectors that the caller sees.
+async def _all_of(
+    request: Request, clients: ServiceClients, caller: Principal, level: Level
+) -> list[Connector]:
+    """Return all connectors that the caller sees. The audit log has their names.
 
     Raises:
         AuthError: `access.denied`: one of them is not the caller's to change.
     """
     found = list(caller.filter_visible((await clients.config.list()).connectors))
+    request.state.connector = ", ".join(one.name for one in found)
     for one in found:
         if caller.level(one.name) < level:
             raise access_denied(caller, one.name)
     return found
 
 
-async def _set_all(clients: ServiceClients, caller: Principal, state: TargetState) -> int:
-    found = await _all_of(clients, caller, Level.OPERATOR)
+async def _set_all(
+    request: Request, clients: ServiceClients, caller: Principal, state: TargetState
+) -> int:
+    found = await _all_of(request, clients, caller, Level.OPERATOR)
     for one in found:
-        await clients.config.set_target_state(one.name, state)
+        await _unless_gone(clients.config.set_target_state(one.name, state))
     return len(found)
+
+
+async def _unless_gone(change: Awaitable[Any]) -> None:
+    """Make a change, unless its connector was deleted meanwhile."""
+    try:
+        await change
+    except PenstockError as error:
+        if error.code != "config.not_found":
+            raise
 
 
 def _enveloped(answer: Response) -> Response:
@@ -230,6 +247,9 @@ def build_rocketmq_api(clients: ServiceClients, guard: Guard) -> FastAPI:
     return app
 
 
+_OTHER_DOCUMENT: Final = "See /openapi.json for the paths."
+_NO_DOCUMENT: Final = "The README of the gateway lists the calls of RocketMQ Connect."
+
 _Handler = Callable[[Request, Exception], Response | Awaitable[Response]]
 
 
@@ -241,6 +261,9 @@ def _with_its_name(handler: _Handler) -> _Handler:
         assert isinstance(answer, JSONResponse)  # noqa: S101 - ours are plain functions
         body = json.loads(bytes(answer.body))
         named = {"errorCode": body.pop("error_code", answer.status_code), **body}
+        if named.get("fix") == _OTHER_DOCUMENT:
+            named["message"] = named["message"].replace(_OTHER_DOCUMENT, _NO_DOCUMENT)
+            named["fix"] = _NO_DOCUMENT
         headers = {k: v for k, v in answer.headers.items() if not k.startswith("content-")}
         return JSONResponse(named, answer.status_code, headers)
 

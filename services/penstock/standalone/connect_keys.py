@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from penstock.gateway.listeners import NO_LISTENER
 from penstock.model.errors import Diagnostic, ErrorClass, Severity
 
 _GRPC: Final = "services authenticate each other by certificates (`tls.…`)"
@@ -56,7 +57,7 @@ UNUSED: Final = {
     "rocketmq.": "`topics.backend` names other topics",
     "key.converter": _EMBEDDED,
     "value.converter": _EMBEDDED,
-    "header.converter": _EMBEDDED,
+    "header.converter": "only on topics of Kafka, values of headers are bytes to convert",
     "producer.": _EMBEDDED,
     "consumer.": _EMBEDDED,
     "admin.": _EMBEDDED,
@@ -98,7 +99,8 @@ _ROCKETMQ_LISTENERS: Final = "listeners.rocketmq"
 
 def with_own_names(config: Mapping[str, str]) -> dict[str, str]:
     """Return a worker's file with our names for RocketMQ Connect's keys. Those that have no effect
-    keep their names. The REST API of `httpPort` is reached from this machine only.
+    keep their names. The REST API of `httpPort` is reached from this machine only, and is the
+    only one where `listeners` is not set.
     """
     names = dict(_ROCKETMQ)
     if config.get("aclEnable", "").lower() == "true":
@@ -111,6 +113,7 @@ def with_own_names(config: Mapping[str, str]) -> dict[str, str]:
     }
     if _ROCKETMQ_PORT in found and _ROCKETMQ_LISTENERS not in found:
         found[_ROCKETMQ_LISTENERS] = f"http://127.0.0.1:{found.pop(_ROCKETMQ_PORT)}"
+        found.setdefault("listeners", NO_LISTENER)  # it is the only port of such a worker
     return found
 
 

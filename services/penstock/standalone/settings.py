@@ -28,6 +28,8 @@ KEYS: Final = (
     *process_keys.KEYS,
 )
 
+_LISTENERS: Final = frozenset({"listeners", "listeners.rocketmq"})
+
 _NAMES: Final = frozenset(key.name for key in KEYS)
 
 
@@ -59,7 +61,7 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     state = _state_dir(values)
     worker = read_worker_settings(values, config, state / "topics")
     rest = {key.name: values[key.name] for key in GATEWAY_KEYS}
-    settings = NodeSettings(state, worker, rest, "listeners" in config)
+    settings = NodeSettings(state, worker, rest, bool(_LISTENERS & config.keys()))
     of_brokers = {key for key in config if is_used(worker.brokers, key)}
     return settings, unused_keys(config, {*_NAMES, *of_brokers})
 

@@ -36,8 +36,9 @@ def test_a_machine_has_all_services_of_one_cluster():
         "config.storage.topic", "config.storage.replication.factor", "status.storage.topic",
         "offset.flush.interval.ms", "session.timeout.ms", "connect.protocol",
         "exactly.once.source.support", "rest.advertised.host.name", "metric.reporters",
-        "client.id", "header.converter",
+        "client.id",
     }  # fmt: skip
+    assert brokers.keys["header.converter"].endswith("SimpleHeaderConverter")
 
 
 def test_keys_of_kafka_are_told_of_where_topics_are_embedded():
@@ -68,6 +69,9 @@ def test_a_file_of_rocketmq_connect_has_its_names_in_force_or_told():
     }  # fmt: skip
     services, warnings = distributed_settings(given, {})
     assert services["gateway"].values["listeners.rocketmq"] == ("http://127.0.0.1:8082",)
+    assert services["gateway"].values["listeners"] == ("none",), "it has one port"
+    both, _ = distributed_settings({**given, "listeners": "http://127.0.0.1:1"}, {})
+    assert both["gateway"].values["listeners"] == ("http://127.0.0.1:1",)
     assert services["worker"].values["state.dir"] == "/s"
     assert services["worker"].worker().brokers.default == "rocketmq"
     told = {one.config_path for one in warnings}

@@ -11,7 +11,9 @@ TEXTS = [
     b'"plain"', b'""', '"über €"'.encode(), b'"with \\"quotes\\""', b'"\\u00fc\\n"', b' "spaces" ',
     b'"' + b"x" * 1000 + b'"', b'"\x7f"',
 ]  # fmt: skip
-NO_TEXTS = [b'"open', b'"a"b"', b'"line\nbreak"', b'"\xff"', b'"a" "b"', b"'a'", b"", b'"']
+NO_TEXTS = [
+    b'"\\ud800"', b'"open', b'"a"b"', b'"line\nbreak"', b'"\xff"', b'"a" "b"', b"'a'", b"", b'"',
+]  # fmt: skip
 
 
 def envelope(payload, end=b"}"):

@@ -418,10 +418,11 @@ def test_partitions_are_added_and_never_taken_away(tmp_path):
         async with EmbeddedTopics(tmp_path) as topics:
             small = await Producer(topics, task="g-0").open()
             await small.append(1, rows(0, 5))
-            large = await Producer(topics, task="g-1", partitions=9, least_partitions=3).open()
+            large = Producer(topics, task="g-1", partitions=9, least_partitions=lambda _: 3)
+            await large.open()
             await large.append(1, rows(5, 60))
             await small.append(2, rows(65, 5))
-            again = await Producer(topics, task="g-2", least_partitions=2).open()
+            again = await Producer(topics, task="g-2", least_partitions=lambda _: 2).open()
             count = await topics.count_partitions("t")
             old = await consume(topics, 5)
             seen = Consumer(topics, *(place(number) for number in range(3)))

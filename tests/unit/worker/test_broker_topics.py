@@ -344,3 +344,14 @@ def test_what_must_not_come_twice_is_not_sent_to_rocketmq():
         ("delivery.not_available", "exactly.once.support")
     ]
     assert not made(SOURCE, exactly__once__support="required").findings
+
+
+def test_headers_are_converted_on_topics_of_kafka_only():
+    json = {"header.converter": "json", "header.converter.schemas.enable": "false"}
+    found = made(SINK, NODE | json, topics="t")
+    assert found.target("source").config["header.converter"] == "json"
+    assert made(SINK, NODE, topics="t", **json).target("source").config.items() >= json.items()
+    there = made(SINK, {"namesrv.addr": "n:9876"} | json, topics="t")
+    assert "header.converter" not in there.target("source").config
+    warned = made(SINK, {"namesrv.addr": "n:9876"}, topics="t", **json).findings
+    assert {one.config_path for one in warned} == json.keys()

@@ -27,9 +27,30 @@ def test_a_new_topic_is_as_its_group_says():
     rules = found.topic_rules
     assert rules.new_topic("log-a") == NewTopic(6, Retention(60.0, 0))
     assert rules.new_topic("orders") == NewTopic(6, None)
-    assert rules.least_partitions == 2, "topics that exist get as many as `topic.partitions` says"
-    assert embedded(**CREATION).topic_rules.least_partitions == 1
-    assert embedded(topic__partitions="3").topic_rules.new_topic("orders") == NewTopic(3)
+    assert rules.least_partitions("orders") == 1, "`topic.creation.…` says how many it has"
+    plain = embedded(topic__partitions="3").topic_rules
+    assert plain.new_topic("orders") == NewTopic(3)
+    assert plain.least_partitions("orders") == 3, "topics that exist get as many"
+    assert embedded().topic_rules.least_partitions("orders") == 1
+
+
+def test_a_topic_with_fewer_partitions_on_purpose_keeps_them():
+    one = {"topic.creation.groups": "one", "topic.creation.one.include": "log-.*"}
+    found = embedded(**one, **{"topic.creation.one.partitions": "1"}, topic__partitions="8")
+    rules = found.topic_rules
+    assert (rules.new_topic("log-a"), rules.least_partitions("log-a")) == (NewTopic(1), 1)
+    assert (rules.new_topic("orders"), rules.least_partitions("orders")) == (NewTopic(8), 8)
+
+
+def test_names_of_groups_may_have_dots():
+    groups = {
+        "topic.creation.groups": "a,a.b", "topic.creation.a.include": "x",
+        "topic.creation.a.b.include": "y", "topic.creation.a.b.partitions": "3",
+    }  # fmt: skip
+    found = embedded(**groups)
+    assert told(found) == {}
+    assert found.topic_rules.new_topic("y") == NewTopic(3)
+    assert found.topic_rules.new_topic("x") == NewTopic(1)
 
 
 def test_a_retention_of_the_connector_is_that_of_all_its_topics():
@@ -47,6 +68,7 @@ def test_a_retention_of_the_connector_is_that_of_all_its_topics():
         ("topic.creation.default.replication.factor", "3"),
         ("topic.creation.default.cleanup.policy", "compact"),
         ("topic.creation.default.min.insync.replicas", "2"),
+        ("topic.creation.enable", "true"),
     ],
 )
 def test_a_setting_that_embedded_topics_do_not_have_is_told(key, value):
@@ -63,6 +85,12 @@ def test_a_setting_that_embedded_topics_do_not_have_is_told(key, value):
         ({"other.partitions": "2"}, "other.partitions", "config.unknown_key"),
         ({"default.retention.ms": "soon"}, "default.retention.ms", "config.invalid_value"),
         ({"default.retention.bytes": "0"}, "default.retention.bytes", "config.invalid_value"),
+        ({"default.retention.ms": "9" * 400}, "default.retention.ms", "config.invalid_value"),
+        (
+            {"groups": "g", "g.include": "x", "g.retention.ms": "soon"},
+            "g.retention.ms",
+            "config.invalid_value",
+        ),
     ],
 )
 def test_what_means_nothing_is_refused_by_its_key(config, path, code):

@@ -18,8 +18,10 @@ _RELOAD: Final = "/plugin/reload"
 
 
 def is_change(method: str, path: str) -> bool:
-    """Return whether a request may change something."""
-    return method not in READ_METHODS or path == _RELOAD
+    """Return whether a request may change something. A path with a line break at its end has the
+    same route.
+    """
+    return method not in READ_METHODS or path.removesuffix("\n") == _RELOAD
 
 
 class AuditMiddleware:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 
 from penstock.gateway.access import passwords, users
+from penstock.gateway.access.audit import READ_METHODS
 from penstock.gateway.access.users import (
     ANY_CONNECTOR,
     Level,
@@ -100,6 +101,22 @@ def refuse_cross_site(headers: Mapping[str, str]) -> None:
             "access.other_site",
             f"a web page of {origin[:200] or 'another site'} sent a request that changes something",
             fix="Send it from a program, or from a page with the same host name as the gateway.",
+        )
+
+
+def refuse_browsers(headers: Mapping[str, str]) -> None:
+    """Refuse a GET that changes something, from a browser: a link or an image of any page sends it,
+    and only some browsers say of what page.
+
+    Raises:
+        AuthError: `access.other_site`.
+    """
+    is_browser = headers.get("user-agent", "").startswith("Mozilla/")
+    if is_browser and headers.get("sec-fetch-site") != "same-origin":
+        raise AuthError(
+            "access.other_site",
+            "a browser sent a GET request that changes something",
+            fix="Send it from a program such as curl.",
         )
 
 
@@ -249,6 +266,8 @@ async def authorize(request: Request) -> None:
     guard: Guard = request.app.state.guard
     if request.app.state.is_change(request.method, request.scope["path"]):
         refuse_cross_site(request.headers)
+        if request.method in READ_METHODS:
+            refuse_browsers(request.headers)
     if guard.local:
         refuse_foreign_hosts(request.headers)
     address = request.client.host if request.client else ""

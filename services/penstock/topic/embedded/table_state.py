@@ -51,7 +51,7 @@ class TopicSpec:
             partitions = int(fields.get("partitions", 1))
             keys = tuple(map(str, fields.get("key_columns", ())))
             limits = [float(fields.get(f"retention_{what}", 0)) for what in ("seconds", "bytes")]
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, OverflowError):
             return TopicSpec()
         own = Retention(limits[0], int(limits[1])) if "retention_seconds" in fields else None
         return TopicSpec(max(1, partitions), keys, own)

@@ -107,7 +107,7 @@ class TopicChanges:
     """
 
     new_topic: Callable[[str], NewTopic]
-    least_partitions: int = 1
+    least_partitions: Callable[[str], int]
     retention: Retention | None = None
 
 
@@ -190,7 +190,8 @@ class TopicWriter:
         new = self._changes.new_topic(schema.dataset)
         retention = self._changes.retention
         created = TopicSpec(new.partitions, keys, retention or new.retention)
-        changed = TopicSpec(self._changes.least_partitions, keys, retention)
+        least = self._changes.least_partitions(schema.dataset)
+        changed = TopicSpec(least, keys, retention)
         await self._threads.run(table.ensure, schema.arrow, created, changed)
         casts = encode_casts(schema.arrow, table.columns)
         self._targets[schema.schema_id] = _Target(table, schema.key_columns, casts)

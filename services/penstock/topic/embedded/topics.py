@@ -94,7 +94,7 @@ class EmbeddedTopics:
         task_id: str,
         new_topic: Callable[[str], NewTopic] = lambda _: NewTopic(1),
         *,
-        least_partitions: int = 1,
+        least_partitions: Callable[[str], int] = lambda _: 1,
         retention: Retention | None = None,
         require: Callable[[str], None] = lambda _: None,
     ) -> TopicWriter:
@@ -103,7 +103,7 @@ class EmbeddedTopics:
         Args:
             task_id: The task.
             new_topic: Returns what a topic is created with; `retention` counts more than its own.
-            least_partitions: A topic that it writes to and that has fewer gets as many.
+            least_partitions: Returns how many a topic has at least, also one that exists.
             retention: The retention of all topics that it writes to; None leaves theirs.
             require: Raises for a topic that the task may not write to.
         """

@@ -41,6 +41,7 @@ class _System:
         dead_letter_clients: Prefixes of its clients of Kafka.
         has_replicas: Whether the number of replicas of a new topic can be chosen.
         repeats: Whether rows may come twice in it after a crash.
+        has_headers: Whether the values of headers are bytes, so that they may be converted.
     """
 
     servers: str
@@ -53,7 +54,16 @@ class _System:
     dead_letter_clients: tuple[str, ...] = ()
     has_replicas: bool = False
     repeats: bool = False
+    has_headers: bool = False
 
+    @property
+    def converters(self) -> tuple[str, ...]:
+        """The keys of converters that have an effect."""
+        return tuple(one for one in _CONVERTERS if self.has_headers or one != _HEADERS)
+
+
+_HEADERS: Final = "header.converter"
+_CONVERTERS: Final = ("key.converter", "value.converter", _HEADERS)
 
 _NO_KEYS: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
     ConnectorKind.SOURCE: (),
@@ -71,6 +81,7 @@ _SYSTEMS: Final[Mapping[str, _System]] = {
         kafka_end.dead_letter_end,
         kafka_end.DEAD_LETTER_CLIENTS,
         has_replicas=True,
+        has_headers=True,
     ),
     "rocketmq": _System(
         rocketmq_end.SERVERS,
@@ -94,8 +105,6 @@ BACKEND: Final = ConfigKey(
 
 _REGISTRY: Final = "schema.registry."
 """What the keys of a converter begin with that name hosts and files."""
-
-_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 
 POSITIONS: Final = "positions"
 """Key of a source of messages whose rows have `__partition` and `__offset`, and of a sink that
@@ -208,9 +217,9 @@ def with_topic_end(
     """
     system = _SYSTEMS[backend]
     sections = _with_dead_letter_end(brokers, system, sections, settings, kind, config)
-    keys = _converter_keys(brokers.keys, config) | _ANY_VERSION
+    keys = _converter_keys(system, brokers.keys, config) | _ANY_VERSION
     if plugin in kafka_end.MIRRORS:
-        keys = _own_converters(config) | _ANY_VERSION
+        keys = _own_converters(system, config) | _ANY_VERSION
     if kind is ConnectorKind.SOURCE:
         keys |= system.source_end(brokers.keys, config, settings)
         if plugin in kafka_end.MIRRORS and backend == "kafka":
@@ -225,9 +234,9 @@ def with_topic_end(
         if sections.dead_letter_sink or _needs_positions(sections):
             keys[POSITIONS] = "true"
         ours = replace(sections, source=keys)
-    used = (*_CONVERTERS, *system.used[kind])
+    used = (*system.converters, *system.used[kind])
     unused = tuple(key for key in sections.unused_keys if not key.startswith(used))
-    findings = [*_unused(sections.framework), *_unused_converter_keys(config)]
+    findings = [*_unused(sections.framework), *_unused_converter_keys(system, config)]
     if system.repeats and kind is ConnectorKind.SOURCE and settings.needs_replayable:
         findings.append(_repeats(backend))
     return replace(ours, unused_keys=unused), findings
@@ -268,15 +277,18 @@ def _needs_positions(sections: ConfigSections) -> bool:
     return any(key.endswith((".partition.field", ".offset.field")) for key in sections.chain)
 
 
-def _own_converters(config: Mapping[str, str]) -> dict[str, str]:
+def _own_converters(system: _System, config: Mapping[str, str]) -> dict[str, str]:
     """Return the converters of a mirror, whose rows are bytes: the node's have no meaning."""
-    return dict.fromkeys(_CONVERTERS, kafka_end.BYTES) | _converter_keys({}, config)
+    keys = _converter_keys(system, {}, config)
+    return dict.fromkeys(system.converters, kafka_end.BYTES) | keys
 
 
-def _converter_keys(node: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
+def _converter_keys(
+    system: _System, node: Mapping[str, str], config: Mapping[str, str]
+) -> dict[str, str]:
     """Return the converters of a connector: its own, with their keys, else those of the node."""
     found: dict[str, str] = {}
-    for name in _CONVERTERS:
+    for name in system.converters:
         place = config if config.get(name) else node
         found |= {key: place[key] for key in place if key == name or key.startswith(f"{name}.")}
     return found
@@ -313,8 +325,8 @@ def _unused(framework: Mapping[str, str]) -> Iterator[Diagnostic]:
             )
 
 
-def _unused_converter_keys(config: Mapping[str, str]) -> Iterator[Diagnostic]:
-    for name in _CONVERTERS:
+def _unused_converter_keys(system: _System, config: Mapping[str, str]) -> Iterator[Diagnostic]:
+    for name in system.converters:
         if not config.get(name):
             for key in sorted(key for key in config if key.startswith(f"{name}.")):
                 yield no_effect_warning(
@@ -344,5 +356,7 @@ def is_used(brokers: BrokerTopics, key: str) -> bool:
     if brokers.default == EMBEDDED:
         return False
     of_rocketmq = key.startswith(rocketmq_end.PREFIXES)
-    of_all = key.startswith(_CONVERTERS)
+    of_all = key.startswith(_SYSTEMS[brokers.default].converters)
+    if key.startswith(_CONVERTERS) and not of_all:
+        return False
     return key in brokers.keys and (of_all or of_rocketmq is (brokers.default == "rocketmq"))

@@ -16,7 +16,6 @@ from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.pattern import Pattern
 from penstock.model.topic import NewTopic, Retention
 from penstock_values.topic_creation import (
-    DEFAULT,
     NOT_SAID,
     PREFIX,
     TopicCreation,
@@ -30,6 +29,8 @@ _TIME: Final = "retention.ms"
 _SIZE: Final = "retention.bytes"
 _POLICY: Final = "cleanup.policy"
 _REPLICAS: Final = "replication.factor"
+_ENABLE: Final = "enable"
+_MAX_LIMIT: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,13 @@ class EmbeddedTopicRules:
 
     Attributes:
         partitions: Partitions of a new topic, where `creation` says nothing.
-        least_partitions: A topic with fewer ones gets as many.
+        least: A topic with fewer partitions gets as many, where `creation` says nothing.
         retention: Retention of new topics and of those that exist; None leaves it.
         creation: What else new topics have.
     """
 
     partitions: int = 1
-    least_partitions: int = 1
+    least: int = 1
     retention: Retention | None = None
     creation: TopicCreation = field(default_factory=lambda: TopicCreation({}, Pattern))
 
@@ -53,6 +54,10 @@ class EmbeddedTopicRules:
         found = self.creation.settings(topic)
         partitions = self.partitions if found.partitions == NOT_SAID else found.partitions
         return NewTopic(partitions, _retention(found))
+
+    def least_partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has at least, also one that exists."""
+        return self.least if self.creation.settings(topic).partitions == NOT_SAID else 1
 
 
 NO_TOPIC_RULES: Final = EmbeddedTopicRules()
@@ -70,13 +75,19 @@ def read_topic_rules(
         settings.topic_retention,
     )
     keys = {k.removeprefix(PREFIX): v for k, v in config.items() if k.startswith(PREFIX)}
+    enable = keys.pop(_ENABLE, None)
     try:
         creation = TopicCreation(keys, Pattern)
-        for one in creation.all_settings():
-            _retention(one)
+        for key, value in keys.items():
+            if creation.setting_of(key) in {_TIME, _SIZE}:
+                _limit(value, PREFIX + key)
     except ConfigError as error:
         return rules, [error.diagnostic]
-    return replace(rules, creation=creation), list(_without_effect(keys, creation, settings))
+    findings = list(_without_effect(keys, creation, settings))
+    if enable is not None:
+        why = "embedded topics are always created where they are missing"
+        findings.append(no_effect_warning(PREFIX + _ENABLE, why))
+    return replace(rules, creation=creation), findings
 
 
 def without_creation_keys(sections: ConfigSections) -> ConfigSections:
@@ -88,22 +99,22 @@ def without_creation_keys(sections: ConfigSections) -> ConfigSections:
 def _retention(settings: TopicSettings) -> Retention | None:
     if not settings.config.keys() & {_TIME, _SIZE}:
         return None
-    limits = [_limit(name, settings.config.get(name, "")) for name in (_TIME, _SIZE)]
+    limits = [_limit(settings.config.get(name, ""), name) for name in (_TIME, _SIZE)]
     return Retention(limits[0] / 1000, limits[1])
 
 
-def _limit(name: str, text: str) -> int:
+def _limit(text: str, key: str) -> int:
     """Return a limit; 0 where there is none, which Kafka writes as -1."""
     try:
         number = int(text or NOT_SAID)
     except ValueError:
         number = 0
-    if number < 1 and number != NOT_SAID:
+    if not 0 < number <= _MAX_LIMIT and number != NOT_SAID:
         raise ConfigError(
             "config.invalid_value",
-            f"`{name}` of `{PREFIX}…` is {text[:200]!r}",
-            fix="Use a number above 0, or -1 for no limit.",
-            config_path=f"{PREFIX}{DEFAULT}.{name}",
+            f"`{key}` is {text[:200]!r}",
+            fix=f"Use a number from 1 to {_MAX_LIMIT}, or -1 for no limit.",
+            config_path=key,
         )
     return max(number, 0)
 

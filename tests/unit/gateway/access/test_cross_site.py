@@ -27,6 +27,7 @@ def test_a_page_of_another_site_changes_nothing(headers):
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         assert is_change(method, "/connectors")
     assert is_change("GET", "/plugin/reload")
+    assert is_change("GET", "/plugin/reload\n")
     assert not is_change("GET", "/connectors"), "a browser shows the answer to nobody"
 
 
