@@ -79,7 +79,7 @@ class KafkaSinkConfig(MessageConfig, DeadLetterKeys):
         group="Writing",
     )
     offsets_storage_replication_factor: int = key(
-        -1, doc="Copies of that topic; -1: as the brokers say.", group="Writing"
+        -1, doc="Copies of that topic; -1: the default of the brokers.", group="Writing"
     )
     positions: bool = key(
         False,

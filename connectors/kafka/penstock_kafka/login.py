@@ -126,7 +126,7 @@ class LoginConfig(Reaching):
         group=_GROUP,
     )
     ssl_other: Mapping[str, str] = key(
-        doc="Other keys of Kafka's clients: a warning says why they do nothing here.",
+        doc="Other keys of Kafka's clients: a warning gives the reason why they do nothing here.",
         name="ssl",
         group=_GROUP,
     )

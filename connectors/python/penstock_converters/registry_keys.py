@@ -87,7 +87,7 @@ REGISTRY_KEYS: Final = (
               "is a minute."),
     ConverterKey("http.read.timeout.ms", "int", 15_000, doc="Time for an answer. Confluent's "
               "default is a minute."),
-    ConverterKey("max.retries", "int", 2, doc="How often all URLs are asked again. The task tries "
+    ConverterKey("max.retries", "int", 2, doc="How often all URLs are called again. The task tries "
               "again after that, too."),
     ConverterKey("retries.wait.ms", "int", 500, doc="Pause before the first of them; each is twice "
               "as long as the one before."),

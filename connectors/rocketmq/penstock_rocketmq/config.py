@@ -27,7 +27,7 @@ class ClusterConfig(Reaching):
         group="Connection",
     )
     access_key: str = key(
-        "", doc="Name of the user, where brokers ask for one.", group="Connection"
+        "", doc="Name of the user, where brokers require one.", group="Connection"
     )
     secret_key: str = key("", doc="The user's password.", type="password", group="Connection")
     tls_enable: bool = key(default=False, doc="Whether to talk TLS.", group="Connection")

@@ -77,7 +77,7 @@ class RocketmqSourceConfig(MessageConfig):
     )
     consumer_group: str = key(
         CONSUMER_GROUP,
-        doc="Group by whose name brokers are asked. Nothing is stored for it; the default one "
+        doc="Group in whose name brokers are called. Nothing is stored for it; the default one "
         "exists everywhere.",
         group="Reading",
     )

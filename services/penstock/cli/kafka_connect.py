@@ -190,7 +190,7 @@ class KafkaConnectClient:
         if status in {409, 503}:
             return RetriableError("connect.busy", text, fix="Try again in a minute.")
         if status < 500:
-            return ConfigError("connect.refused", text, fix="Do what Kafka Connect says.")
+            return ConfigError("connect.refused", text, fix="Follow the message of Kafka Connect.")
         return InternalError("connect.failed", text, fix="Look into the log of its worker.")
 
     def _no_response(self, error: httpx.HTTPError) -> RetriableError:

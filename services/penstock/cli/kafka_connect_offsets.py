@@ -181,7 +181,7 @@ def _import_postgres(offset: Offset, config: Mapping[str, str]) -> TranslatedOff
         return TranslatedOffset(offset, loss=loss)
     commit = stored.get("lsn_commit")
     if not _is_count(commit):
-        return TranslatedOffset(offset, loss="it does not say where the last transaction ended")
+        return TranslatedOffset(offset, loss="it does not show where the last transaction ended")
     where = {"database": config.get("database.dbname", ""), "slot": config.get("slot.name", "")}
     place = {"lsn": f"{commit >> 32:X}/{commit & 0xFFFFFFFF:X}"}
     here = {"partition": where, "offset": place}

@@ -73,7 +73,7 @@ def describe(parser: argparse.ArgumentParser, name: str) -> None:
         metavar="NAME",
         help="only this one; may be repeated (default: all)",
     )
-    verb.add_argument("--apply", action="store_true", help="do what the plan says")
+    verb.add_argument("--apply", action="store_true", help="carry out the plan")
     verb.add_argument("--start", action="store_true", help="let the connectors run afterwards")
     verb.add_argument(
         "--allow-repeats", action="store_true", help="also with offsets by which rows come again"
@@ -215,7 +215,7 @@ def _becomes(gateway: GatewayClient, class_there: str) -> str:
     except PenstockError as error:
         if not isinstance(error, ConfigError):
             raise
-        return ""  # the comparison says why
+        return ""  # the comparison has the reason
 
 
 def _offsets_here(gateway: GatewayClient, name: str) -> Sequence[Offset]:
@@ -223,7 +223,7 @@ def _offsets_here(gateway: GatewayClient, name: str) -> Sequence[Offset]:
 
 
 def _tables_here(gateway: GatewayClient, body: Mapping[str, Any]) -> set[str]:
-    """Return the tables that a configuration reads; a worker asks the database."""
+    """Return the tables that a configuration reads; a worker reads them from the database."""
     wanted = {**body, "limit": MAX_DATASETS}
     lines = gateway.stream("POST", "/v1/connectors/datasets", wanted)
     return {line["name"] for line in lines if line.get("selected")}

@@ -1,6 +1,6 @@
 """What moves when a connector of Kafka Connect goes on here, or back there. Pure.
 
-A plan is made of what both sides say. It names each key without effect, each offset with its
+A plan is made of what both sides have. It names each key without effect, each offset with its
 equal, what must be done before, and why a connector cannot move.
 """
 
@@ -40,7 +40,7 @@ class Target:
         exists: Whether there is one of that name.
         state: Its target state.
         differences: Keys that differ.
-        findings: What the gateway says of the configuration.
+        findings: Errors and warnings of the gateway about the configuration.
         offsets: Its offsets.
     """
 

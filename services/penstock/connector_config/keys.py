@@ -101,7 +101,7 @@ KEYS: Final = (
         TOPICS_BACKEND,
         default="",
         choices=("", EMBEDDED, "kafka", "rocketmq"),
-        doc="Whose topics it uses; default: as the node says.",
+        doc="Whose topics it uses; default: those of the node.",
     ),
     ConfigKey("topic", doc="Topic of a source whose rows name no dataset."),
     ConfigKey("topics", "list", (), doc="Topics that a sink reads."),
@@ -184,7 +184,7 @@ KEYS: Final = (
         DLQ_REPLICATION_FACTOR,
         "int",
         -1,
-        doc="Replicas of that topic at a broker; -1: as the brokers say.",
+        doc="Replicas of that topic at a broker; -1: the default of the brokers.",
         no_effect="embedded topics are replicated by their storage, and RocketMQ's by its brokers",
     ),
     ConfigKey(

@@ -11,7 +11,7 @@ from penstock.gateway.listeners import NO_LISTENER
 from penstock.model.errors import Diagnostic, ErrorClass, Severity
 
 _GRPC: Final = "services authenticate each other by certificates (`tls.…`)"
-_LEASE: Final = "`lease.ttl` says when a silent worker counts as lost"
+_LEASE: Final = "`lease.ttl` is the time after which a silent worker counts as lost"
 _NO_CLIENT: Final = "only connectors have clients of Kafka (`producer.…`, `consumer.…`, `admin.…`)"
 _METRICS: Final = "metrics are exported by OpenTelemetry"
 _EMBEDDED: Final = (
@@ -44,7 +44,7 @@ UNUSED: Final = {
     "worker.unsync.backoff.ms": _GRPC,
     "inter.worker.": _GRPC,
     "rest.advertised.": "any gateway answers for the whole cluster",
-    "rest.": "`listeners` says where the REST API is",
+    "rest.": "`listeners` has the addresses of the REST API",
     "access.control.": "browsers of other sites are not let in",
     "response.http.headers.config": "headers of answers are fixed",
     "plugin.discovery": "plugins are found by their manifests",

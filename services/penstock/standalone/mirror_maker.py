@@ -68,7 +68,7 @@ _KEPT_HERE: Final = "connectors, states and offsets are in the state folder of t
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """What a file says: keys of the node, connectors, and warnings."""
+    """The content of a file: keys of the node, connectors, and warnings."""
 
     node: Mapping[str, str]
     connectors: tuple[Connector, ...]

@@ -264,7 +264,7 @@ def test_ok_and_refused_at_once_is_no_answer(plugin):
     plugin.answer = lambda b: sink_pb.BatchResult(
         seq=b.seq, all_ok=True, failed=[sink_pb.RowError(row=0)]
     )
-    with pytest.raises(InternalError, match="does not say what became"):
+    with pytest.raises(InternalError, match="does not report what became"):
         write(plugin, plugin.ticket("t", [[1]]), [rows(0, 10)])
 
 

@@ -52,9 +52,7 @@ class MirrorConfig(KeysWithoutEffect):
         doc="Whether names of the mirror's own topics have the separator, too.",
         group="Names",
     )
-    admin: Mapping[str, str] = key(
-        doc="Settings of the clients that ask for topics.", group="Other"
-    )
+    admin: Mapping[str, str] = key(doc="Settings of the clients that list topics.", group="Other")
     source_admin: Mapping[str, str] = key(doc="As `admin.*`, of the source.", group="Other")
     target_admin: Mapping[str, str] = key(doc="As `admin.*`, of the target.", group="Other")
     producer: Mapping[str, str] = key(doc=f"No effect: {_OF_SINK}.", group="Other")

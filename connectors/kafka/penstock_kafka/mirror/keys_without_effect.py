@@ -10,9 +10,9 @@ from penstock_connector.reach import Reaching
 
 _JAVA: Final = "it names a class of Java"
 _RIGHTS: Final = "rights are not mirrored"
-_OFTEN: Final = "the source is asked every ten seconds"
-_EACH_TIME: Final = "the source is asked for its groups at each checkpoint"
-_CREATED: Final = "the sink creates topics as `topic.creation.…` says"
+_OFTEN: Final = "topics are listed every ten seconds"
+_EACH_TIME: Final = "groups are listed at each checkpoint"
+_CREATED: Final = "`topic.creation.…` of the sink has that"
 
 
 def _without_effect(name: str, why: str) -> str:

@@ -45,7 +45,7 @@ class MirrorSourceConfig(MirrorConfig):
         TOPICS_EXCLUDED, doc="Topics that are left out, as `topics`.", group="Topics"
     )
     replication_factor: int = key(
-        -1, doc="Copies of a topic that is created in the target; -1: as its brokers say.",
+        -1, doc="Copies of a topic that is created in the target; -1: the default of its brokers.",
         group="Topics",
     )  # fmt: skip
     sync_topic_configs_enabled: bool = key(

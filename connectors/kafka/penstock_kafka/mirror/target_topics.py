@@ -45,7 +45,7 @@ class TargetTopics:
     Attributes:
         source: Where topics are mirrored from.
         target: Where they are mirrored to.
-        replication_factor: Copies of a new topic; -1: as the brokers say.
+        replication_factor: Copies of a new topic; -1: the default of the brokers.
         sync_configs: Whether settings are those of the source.
         excluded: Names of settings that never are.
     """

@@ -28,7 +28,7 @@ class AuditMiddleware:
     """Logs each request that may change something."""
 
     def __init__(self, app: ASGIApp, changes: Callable[[str, str], bool] = is_change) -> None:
-        """`app` receives the requests; `changes` tells by method and path which ones are logged."""
+        """`app` receives the requests; by method and path `changes` finds those that are logged."""
         self._app, self._changes = app, changes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -106,7 +106,7 @@ def refuse_cross_site(headers: Mapping[str, str]) -> None:
 
 def refuse_browsers(headers: Mapping[str, str]) -> None:
     """Refuse a GET that changes something, from a browser: a link or an image of any page sends it,
-    and only some browsers say of what page.
+    and only some browsers name the page.
 
     Raises:
         AuthError: `access.other_site`.

@@ -1,7 +1,7 @@
 """RocketMQ Connect's calls that do not clash with Kafka Connect's.
 
 The `router` has the two calls of its documentation, with Kafka Connect's bodies. `information` is
-what its workers tell, in its own bodies; `listeners.rocketmq` has it, too.
+about workers, tasks and plugins, in its own bodies; `listeners.rocketmq` has it, too.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@
 
 In `command`, `{python}` is the interpreter of the host and `{folder}` the folder of the manifest.
 Only manifests decide which programs run: a configuration never names more than a connector (threat
-X14). `install = "pip install 'penstock[kafka]'"` is told to users where a module is missing.
+X14). `install = "pip install 'penstock[kafka]'"` is shown to users where a module is missing.
 
 A remote plugin has an address instead of a command:
 

@@ -245,7 +245,7 @@ def _rejected_rows(batch: _Pending, result: pb.BatchResult) -> list[tuple[int, D
     rows = [failed.row for failed in result.failed]
     if result.all_ok == bool(rows):
         raise protocol_error(
-            "result", f"the answer to batch {batch.seq} does not say what became of its rows"
+            "result", f"the answer to batch {batch.seq} does not report what became of its rows"
         )
     if rows and (len(set(rows)) != len(rows) or max(rows) >= batch.rows):
         raise protocol_error(

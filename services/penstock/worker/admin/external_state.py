@@ -151,7 +151,7 @@ class OffsetAlterer:
 
 
 def _offset_roles(resolved: ResolvedConfig) -> tuple[str, ...]:
-    """Return the roles of the plugins that are asked about offsets, in order; none where they are
+    """Return the roles of the plugins that are called about offsets, in order; none where they are
     those of an embedded topic.
     """
     if resolved.settings.replay is not None:

@@ -131,7 +131,7 @@ _ONLY_EMBEDDED: Final = ("topic.retention", "topic.retention.bytes")
 
 @dataclass(frozen=True, slots=True)
 class BrokerTopics:
-    """The brokers of a node: its keys, and whose topics connectors use that do not say it."""
+    """The brokers of a node: its keys, and whose topics connectors use by default."""
 
     default: str
     keys: Mapping[str, str]
@@ -160,7 +160,7 @@ def read_broker_topics(values: Mapping[str, Any], config: Mapping[str, str]) -> 
         raise ConfigError(
             "config.conflict",
             f"`{' and '.join(_SYSTEMS[name].servers for name in known)}` are set, and "
-            f"`{BACKEND.name}` does not say whose topics connectors use",
+            f"`{BACKEND.name}` does not name those that connectors use",
             fix=f"Set `{BACKEND.name}` to {' or '.join(known)}.",
             config_path=BACKEND.name,
         )
@@ -180,13 +180,13 @@ def _no_brokers(system: str, code: str, fix: str) -> ConfigError:
     )
 
 
-def select_backend(brokers: BrokerTopics, said: str, kind: ConnectorKind) -> str:
-    """Return whose topics a connector uses. `said` is what it says itself.
+def select_backend(brokers: BrokerTopics, configured: str, kind: ConnectorKind) -> str:
+    """Return whose topics a connector uses. `configured` is its own key.
 
     Raises:
         ConfigError: `topics.no_brokers`, `topics.no_mirror`.
     """
-    backend = said or brokers.default
+    backend = configured or brokers.default
     if backend == EMBEDDED or kind is ConnectorKind.PIPELINE:
         return EMBEDDED
     if not brokers.has(backend):
@@ -212,8 +212,8 @@ def with_topic_end(
     config: Mapping[str, str],
     plugin: str,
 ) -> tuple[ConfigSections, list[Diagnostic]]:
-    """Return the sections with a plugin at the end that is a topic, and what there is to say about
-    keys that it does not have. `plugin` is the connector at the other end.
+    """Return the sections with a plugin at the end that is a topic, and warnings about keys
+    that it does not have. `plugin` is the connector at the other end.
     """
     system = _SYSTEMS[backend]
     sections = _with_dead_letter_end(brokers, system, sections, settings, kind, config)
@@ -320,7 +320,7 @@ def _unused(framework: Mapping[str, str]) -> Iterator[Diagnostic]:
         if key in framework:
             yield no_effect_warning(
                 key,
-                "the brokers keep messages as their topic says",
+                "the brokers keep messages by the settings of their topic",
                 "Set the retention of the topic at the brokers.",
             )
 
@@ -352,7 +352,7 @@ def topic_role(kind: ConnectorKind) -> str:
 
 
 def is_used(brokers: BrokerTopics, key: str) -> bool:
-    """Return whether a node's key has an effect on connectors that do not say otherwise."""
+    """Return whether a node's key has an effect on connectors without keys of their own."""
     if brokers.default == EMBEDDED:
         return False
     of_rocketmq = key.startswith(rocketmq_end.PREFIXES)

@@ -1,5 +1,5 @@
 """Which settings of Kafka's clients a connector may set (`producer.override.…`), as Kafka Connect's
-`connector.client.config.override.policy` says it. Pure.
+`connector.client.config.override.policy` decides. Pure.
 
 Such a setting could reach brokers, credentials, files and classes of the worker, so only tuning is
 allowed by default.

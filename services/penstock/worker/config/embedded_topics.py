@@ -38,8 +38,8 @@ class EmbeddedTopicRules:
     """What a connector does with topics.
 
     Attributes:
-        partitions: Partitions of a new topic, where `creation` says nothing.
-        least: A topic with fewer partitions gets as many, where `creation` says nothing.
+        partitions: Partitions of a new topic, where `creation` has none.
+        least: A topic with fewer partitions gets as many, where `creation` has none.
         retention: Retention of new topics and of those that exist; None leaves it.
         creation: What else new topics have.
     """
@@ -61,7 +61,7 @@ class EmbeddedTopicRules:
 
 
 NO_TOPIC_RULES: Final = EmbeddedTopicRules()
-"""Those of a connector that says nothing."""
+"""Those of a connector without keys."""
 
 
 def read_topic_rules(

@@ -76,7 +76,7 @@ def with_mirror_end(
     keys: Mapping[str, str], plugin: str, config: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the keys of the sink of a source of `MIRRORS`: its own topic for offsets is none that
-    a mirror in the other direction takes for one of somebody else.
+    a mirror in the other direction takes for a foreign one.
     """
     own = mirror_end(plugin, config)
     named = config.get(_OFFSETS_KEY, own[_OFFSETS_KEY])

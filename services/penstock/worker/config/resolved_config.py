@@ -361,8 +361,8 @@ def _resolve_sections(
 def _find_entry(
     host: PluginHost, kind: ConnectorKind, config: Mapping[str, str]
 ) -> ConnectorEntry | None:
-    """Return the manifest's entry of a source; None where it is not installed: that is told when
-    its process is wanted.
+    """Return the manifest's entry of a source; None where it is not installed: the error
+    comes when its process is wanted.
     """
     name = config.get("connector.class")
     if kind is not ConnectorKind.SOURCE or not name:
