@@ -32,7 +32,9 @@ AVOIDED: Final = re.compile(
 """Words of an older vocabulary. Some have a plain use, too: the figure is compared, not zero."""
 
 PARTICIPLE: Final = re.compile(r"^[a-z]+(ing|ed)$")
-FIELD_WORDS: Final = frozenset({"staging", "batching", "embedded", "logging", "feed"})
+FIELD_WORDS: Final = frozenset(
+    {"staging", "batching", "embedded", "logging", "feed", "distributed"}
+)
 """Nouns and adjectives of the field that end like a gerund or a participle."""
 
 

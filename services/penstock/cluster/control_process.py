@@ -19,8 +19,8 @@ from penstock.model.metrics import metrics_from_statistics
 from penstock.offset.service import OffsetService
 from penstock.scheduler import ClusterSettings, Leader, LeaderSettings, Scheduler, SchedulerService
 from penstock.scheduler import Member as Worker
+from penstock.scheduler.leader.connector_plans import ConnectorPlans, WorkerPlanner
 from penstock.scheduler.leader.leadership import ElectedLeadership, run_election
-from penstock.scheduler.leader.planning import ConnectorPlans, WorkerPlanner
 from penstock.scheduler.state.records import TASK_PLANS_PREFIX
 from penstock.store.etcd import EtcdStore
 from penstock.store.sealed_store import SealedStore

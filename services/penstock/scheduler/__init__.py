@@ -19,7 +19,7 @@ Its state machine has no I/O.
 - `leadership`     the port of the leader with its fenced writes; the election
 - `leader`         one term as the leader (`Leader`), and the instance (`Scheduler`)
 - `sessions`       the sessions with workers, and their membership
-- `planning`       follows the connectors; lets workers make plans, and has them stored
+- `connector_plans` follows the connectors; lets workers make plans, and has them stored
 - `stored_plans`   reads and writes the plans
 - `stored_state`   reads and writes the records
 
@@ -32,6 +32,7 @@ leader decides everything from lists, and restarts nothing that runs (invariant 
 README.md describes the protocol from the side of a worker.
 """
 
+from penstock.scheduler.leader.connector_plans import ConnectorPlans, Planner
 from penstock.scheduler.leader.leader import Leader, LeaderSettings, Scheduler
 from penstock.scheduler.leader.leadership import (
     ElectedLeadership,
@@ -39,7 +40,6 @@ from penstock.scheduler.leader.leadership import (
     SoleLeadership,
     run_election,
 )
-from penstock.scheduler.leader.planning import ConnectorPlans, Planner
 from penstock.scheduler.service import SchedulerService
 from penstock.scheduler.state.cluster import ClusterSettings
 from penstock.scheduler.state.workers import Member

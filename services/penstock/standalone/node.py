@@ -39,7 +39,7 @@ from penstock.scheduler import (
     SchedulerService,
     SoleLeadership,
 )
-from penstock.scheduler.leader.planning import ConnectorPlans
+from penstock.scheduler.leader.connector_plans import ConnectorPlans
 from penstock.scheduler.leader.stored_state import delete_plan_records
 from penstock.standalone.settings import NodeSettings, prepare_folder, scratch_folder
 from penstock.store.sqlite import SqliteStore

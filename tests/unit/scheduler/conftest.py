@@ -37,7 +37,7 @@ from penstock.scheduler import (
     Scheduler,
     SchedulerService,
 )
-from penstock.scheduler.leader.planning import ConnectorPlans
+from penstock.scheduler.leader.connector_plans import ConnectorPlans
 from penstock.scheduler.state.restarts import RESTARTS
 from penstock.store.sqlite import SqliteStore
 from penstock.wire.worker import TASK_STATUS

@@ -15,7 +15,7 @@ from penstock.model.admin import PlannedConnector
 from penstock.model.connector import Connector, Partition, TaskPlan
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.model.status import RunState
-from penstock.scheduler.leader.planning import MAX_PLAN_BYTES, _divide
+from penstock.scheduler.leader.connector_plans import MAX_PLAN_BYTES, _divide
 from penstock.scheduler.state.assignment import Task, Worker, assign_tasks
 from penstock.scheduler.state.desired_state import MAX_TASKS, DesiredConnector, digest_config
 from penstock.scheduler.state.plans import PlanRequest, PlanSchedule

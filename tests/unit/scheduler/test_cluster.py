@@ -13,7 +13,7 @@ from bench.simulated import Simulation
 from penstock.model.connector import TargetState, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, ErrorClass, Severity
 from penstock.model.status import RunState
-from penstock.scheduler.leader.planning import ConnectorPlans, PlanningLoop
+from penstock.scheduler.leader.connector_plans import ConnectorPlans, PlanningLoop
 from penstock.scheduler.state.cluster import ClusterSettings
 from penstock.scheduler.state.records import OwnedTask, TaskRecord
 from penstock.scheduler.state.restarts import MAX_INTERNAL_RESTARTS, RESTARTS, FailureAction

@@ -4,7 +4,7 @@ import asyncio
 
 from penstock.client import ConfigClient
 from penstock.model.connector import Connector
-from penstock.scheduler.leader.planning import ConnectorFeed
+from penstock.scheduler.leader.connector_plans import ConnectorFeed
 from support.waiting import until
 
 

@@ -11,7 +11,7 @@ from bench.simulated import Simulation
 from penstock.model.connector import TargetState, TaskState
 from penstock.model.errors import Diagnostic, ErrorClass
 from penstock.model.status import RunState
-from penstock.scheduler.leader import planning
+from penstock.scheduler.leader import connector_plans
 from penstock.scheduler.state.desired_state import is_monitor_id, monitor_id
 from support.waiting import until
 
@@ -51,7 +51,7 @@ def test_partitions_that_a_monitor_finds_restart_only_the_task_that_gets_them(me
 
 def test_a_plan_that_restarts_everything_goes_red(mesh, monkeypatch):
     """The twin: dividing anew without looking at what runs changes more than one task."""
-    divide = planning.update_plans
+    divide = connector_plans.update_plans
 
     def forgetful(generation, old, fresh, most):
         turned = [plan.__class__("", plan.partitions[::-1], plan.config) for plan in fresh]
@@ -60,7 +60,7 @@ def test_a_plan_that_restarts_everything_goes_red(mesh, monkeypatch):
     async def test(mesh):
         worker, generation = await grown(mesh)
         before = tasks_of(worker)
-        monkeypatch.setattr(planning, "update_plans", forgetful)
+        monkeypatch.setattr(connector_plans, "update_plans", forgetful)
         mesh.plans.more = 3
         worker.find(generation)
         await until(

@@ -19,7 +19,7 @@ from penstock.model.errors import (
 from penstock.model.status import RunState
 from penstock.scheduler import ClusterSettings, service
 from penstock.scheduler.leader import stored_state
-from penstock.scheduler.leader.planning import ConnectorFeed
+from penstock.scheduler.leader.connector_plans import ConnectorFeed
 from support.waiting import until
 
 TRANSIENT = Diagnostic("test.away", "it is away", ErrorClass.RETRIABLE)

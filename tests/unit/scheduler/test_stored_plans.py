@@ -14,7 +14,7 @@ from penstock.model.connector import Connector, Partition, TargetState, TaskPlan
 from penstock.model.errors import FencedError, PenstockError, RetriableError
 from penstock.scheduler import service
 from penstock.scheduler.leader import stored_state
-from penstock.scheduler.leader.planning import PlanningLoop
+from penstock.scheduler.leader.connector_plans import PlanningLoop
 from penstock.scheduler.leader.stored_plans import (
     CHUNK_BYTES,
     PlansInForce,

@@ -22,8 +22,8 @@ from penstock.model.backoff import Backoff
 from penstock.model.errors import FencedError, PenstockError, RetriableError
 from penstock.model.metrics import ProcessMetric, metrics_from_statistics
 from penstock.scheduler.leader import stored_state
+from penstock.scheduler.leader.connector_plans import ConnectorPlans, PlanningLoop
 from penstock.scheduler.leader.leadership import Leadership, leader_starting, not_leader
-from penstock.scheduler.leader.planning import ConnectorPlans, PlanningLoop
 from penstock.scheduler.leader.sessions import Outbox, Roster, Sessions, SharedNames, member_gone
 from penstock.scheduler.leader.stored_plans import PlanStore
 from penstock.scheduler.leader.stored_state import StoredState
