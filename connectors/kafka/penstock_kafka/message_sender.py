@@ -65,7 +65,7 @@ class MessageSender:
                 done = total - length_hint(left) - 1
                 if not len(self._producer):
                     raise _no_room(part.slice(done, 1)) from None
-                self._make_room(len(self._producer) - 1)
+                self._make_room(len(self._producer) // 2)  # not for each one that fits again
 
     def _make_room(self, most: int) -> None:
         """Wait until the client holds no more than `most` messages."""

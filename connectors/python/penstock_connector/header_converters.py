@@ -26,16 +26,9 @@ import pyarrow as pa
 from penstock_connector._errors import ConfigError
 from penstock_converters import Converter, InvalidConverterError, Problem, RejectedValue, reject
 from penstock_converters.json_converter import JsonConverter
-from penstock_converters.registry import create_converter
+from penstock_converters.registry import SIMPLE_HEADER_CONVERTER, create_converter
 from penstock_converters.registry_keys import URL
 from penstock_converters.simple_converters import BytesConverter, StringConverter
-
-SIMPLE: Final = (
-    "simple",
-    "SimpleHeaderConverter",
-    "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-)
-"""Names of the converter that only headers have."""
 
 _WHOLE: Final = re.compile(rb"-?\d{1,19}")
 _NUMBER: Final = re.compile(rb"-?\d+\.\d+")
@@ -181,7 +174,7 @@ def open_header_converter(name: str, keys: Mapping[str, str]) -> HeaderConverter
         ConfigError: it does not exist, one of its keys has no valid value, or it is none for
             headers.
     """
-    if name in SIMPLE:
+    if name in SIMPLE_HEADER_CONVERTER:
         return None
     try:
         converter = create_converter(name, keys)

@@ -48,6 +48,13 @@ _JSON_KEYS: Final = (
     ConverterKey("schema.content", doc="Schema of all messages to decode, in JSON."),
 )  # fmt: skip
 
+SIMPLE_HEADER_CONVERTER: Final = (
+    "simple",
+    "SimpleHeaderConverter",
+    f"{_KAFKA}.storage.SimpleHeaderConverter",
+)
+"""Names of the converter that only headers have."""
+
 Create = Callable[[Config, bool], Converter]
 """Takes the keys of a converter, and whether it converts keys."""
 

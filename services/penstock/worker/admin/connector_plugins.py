@@ -44,14 +44,7 @@ from penstock.worker.config.resolved_config import (
 )
 from penstock_converters import InvalidConverterError
 from penstock_converters.registry import KINDS as CONVERTERS
-from penstock_converters.registry import create_converter
-
-SIMPLE_HEADER_CONVERTER: Final = (
-    "simple",
-    "SimpleHeaderConverter",
-    "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-)
-"""Names of a converter that only headers have."""
+from penstock_converters.registry import SIMPLE_HEADER_CONVERTER, create_converter
 
 _CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
 _REGISTRY_CONVERTERS: Final = (
