@@ -230,11 +230,11 @@ def test_a_pause_of_the_rows_is_no_stall_of_the_sink(plugin):
     pause = threading.Event()
 
     def trickling():
-        for n in range(4):
-            pause.wait(0.3)
+        for n in range(3):
+            pause.wait(1.5)
             yield rows(n, 1)
 
-    assert write(plugin, plugin.ticket("t", [[1]], stall_timeout_s=0.25), trickling()).rows == 4
+    assert write(plugin, plugin.ticket("t", [[1]], stall_timeout_s=1.2), trickling()).rows == 3
 
 
 ANSWERS = {

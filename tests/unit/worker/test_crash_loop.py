@@ -106,7 +106,7 @@ class Store:
             epoch=1,
             commit_mode=CommitMode.SINK,
             flush_rules=FlushRules(0.0),
-            stall_timeout_s=1.0,
+            stall_timeout_s=60.0,
             schema_announcer=None,
             chain=SimpleNamespace(transforms=()),
             engine=None,

@@ -70,7 +70,7 @@ async def paused_in_the_middle_of_a_commit() -> None:
         epoch=1,
         commit_mode=CommitMode.SINK,
         flush_rules=FlushRules(0.0),
-        stall_timeout_s=1.0,
+        stall_timeout_s=60.0,
         schema_announcer=None,
         chain=None,
         engine=None,

@@ -12,9 +12,9 @@ from penstock.worker.task.source_acks import SourceAcks
 class Source:
     """Records its acknowledgements. It confirms none of the first `deaf` ones."""
 
-    def __init__(self, deaf: int = 0, *, confirms: bool = True) -> None:
+    def __init__(self, deaf: int = 0, *, confirms: bool = True, timeout_s: float = 60) -> None:
         self.confirms, self.deaf, self.told = confirms, deaf, []
-        self.acks = SourceAcks(self, resend_after_s=0.01, timeout_s=0.2)
+        self.acks = SourceAcks(self, resend_after_s=0.01, timeout_s=timeout_s)
 
     async def committed(self, checkpoint_id: int) -> None:
         self.told.append(checkpoint_id)
@@ -60,7 +60,7 @@ def test_a_lost_acknowledgement_is_sent_again():
 
 def test_a_source_that_never_confirms_fails_its_task():
     with pytest.raises(ExceptionGroup) as caught:
-        told(Source(deaf=10**6), times=10**6)
+        told(Source(deaf=10**6, timeout_s=0.2), times=10**6)
     (error,) = caught.value.exceptions
     assert isinstance(error, InternalError)
     assert error.code == "source.deaf"
