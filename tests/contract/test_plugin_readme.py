@@ -4,11 +4,10 @@ import re
 
 import pytest
 
-from penstock.model import arrow_schema
 from penstock.plugin import protocol_rules
 from penstock.plugin.process import logs
-from penstock.spark.connector_io import frame_bounds
 from penstock.worker.process_keys import KEYS
+from penstock_values import frame_bounds, schemas
 from support.checkout import ROOT
 
 PACKAGE = ROOT / "services" / "penstock" / "plugin"
@@ -83,7 +82,7 @@ def test_a_row_that_is_missing_goes_red(name):
 def test_the_bounds_are_those_of_the_code():
     assert frame_bounds.MAX_ROWS == protocol_rules.MAX_BATCH_ROWS == 1 << 20
     assert frame_bounds.MAX_DECOMPRESSED_BYTES == 64 << 20
-    assert (arrow_schema.MAX_COLUMNS, arrow_schema.MAX_NESTING) == (10_000, 32)
+    assert (schemas.MAX_COLUMNS, schemas.MAX_NESTING) == (10_000, 32)
     assert (logs.MAX_BURST_LINES, logs.LINES_PER_SECOND) == (1_000, 200)
     for bound in ("2^20", "64 MiB", "65,536", "10,000; 32"):
         assert bound in section("Limits")

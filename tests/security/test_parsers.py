@@ -30,11 +30,6 @@ from penstock.plugin.catalog.manifest import parse_manifest
 from penstock.plugin.process import handshake, logs
 from penstock.secrets.resolution import find_references
 from penstock.spark.connector_io import json_lines
-from penstock.spark.connector_io.frame_bounds import (
-    FrameTooLargeError,
-    MalformedFrameError,
-    check_frame,
-)
 from penstock.transform.functions.column_declaration import parse_columns
 from penstock.transform.sql.guard import check_expression
 from penstock_converters import avro_connect, json_schema, proto_connect
@@ -42,6 +37,11 @@ from penstock_converters.avro_schema import parse_avro_schema
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field
 from penstock_converters.proto_schema import parse_proto
 from penstock_converters.registry import create_converter
+from penstock_values.frame_bounds import (
+    FrameTooLargeError,
+    MalformedFrameError,
+    check_frame,
+)
 from penstock_values.identity import partition_key
 
 EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))

@@ -19,7 +19,7 @@ from penstock_connector._calls import fail
 from penstock_connector._connectors import Connectors, configure
 from penstock_connector._errors import ConnectorError, as_connector_error
 from penstock_connector._outcome import Outcome, outcome_of
-from penstock_connector._rows import Schemas
+from penstock_connector._rows import Schemas, plain_schema
 from penstock_connector._seats import Seats, drop
 from penstock_connector._transform import Converter, Transform
 
@@ -111,7 +111,7 @@ class Changing:
             match request.WhichOneof("kind"):
                 case "schema":
                     given = _frames.decode_schema(request.schema.arrow_schema)
-                    made = await self._run(transform.schema, given)
+                    made = plain_schema(await self._run(transform.schema, given))
                     schema_id, new = schemas.id_of(request.schema.dataset, made, ())
                     inputs[request.schema.schema_id] = given, made, schema_id
                     if new is not None:

@@ -149,6 +149,35 @@ class OffsetLostError(ConnectorError):
     status = grpc.StatusCode.OUT_OF_RANGE
 
 
+def error_from_diagnostic(told: pb.Diagnostic) -> ConnectorError:
+    """Return the error that another plugin told."""
+    kind = _BY_CLASS.get(told.error_class, ConnectorError)
+    return kind(
+        told.code,
+        told.message,
+        fix=told.fix,
+        config_path=told.config_path,
+        suggestion=told.suggestion,
+        detail=told.detail,
+        dataset=told.dataset,
+        retry_after=told.retry_after.ToTimedelta().total_seconds(),
+    )
+
+
+_BY_CLASS: Final = {
+    kind.error_class: kind
+    for kind in (
+        RetriableError,
+        ConfigError,
+        AuthError,
+        DataError,
+        SchemaError,
+        FencedError,
+        OffsetLostError,
+    )
+}
+
+
 def as_connector_error(error: BaseException, stage: str) -> ConnectorError:
     """Return what left a connector as one of ours. `stage` is the method that raised it."""
     if isinstance(error, ConnectorError):

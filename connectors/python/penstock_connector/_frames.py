@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from penstock.api.record.v1 import record_pb2 as pb
 from penstock_connector._errors import ConnectorError
+from penstock_values import schemas
+from penstock_values.frame_bounds import check_frame
 from penstock_values.frames import MAX_BATCH_BYTES, BrokenChunksError, ChunkJoiner, split_data
 
 MESSAGE_MOST: Final = 64 << 20
@@ -36,8 +38,11 @@ def encode_schema(schema: pa.Schema) -> bytes:
 
 
 def decode_schema(data: bytes) -> pa.Schema:
-    """Return the schema of an Arrow IPC schema message."""
-    return pa.ipc.read_schema(pa.py_buffer(data))
+    """Return the schema of an Arrow IPC schema message; raise when it is not an acceptable one."""
+    try:
+        return schemas.decode_schema(data)
+    except schemas.InvalidSchemaError as error:
+        raise ConnectorError("wire.schema.unreadable", f"a schema {error}") from None
 
 
 def encode_rows(rows: pa.RecordBatch) -> pa.Buffer:
@@ -50,13 +55,30 @@ def decode_rows(data: bytes | bytearray, schema: pa.Schema) -> pa.RecordBatch:
     try:
         rows = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
         rows.validate()
-    except (pa.ArrowInvalid, OSError, ValueError) as error:
-        raise ConnectorError(
-            "wire.rows.unreadable",
-            f"a batch is not an Arrow IPC message of its schema: {error}",
-            fix="Send the schema that the batch names before the batch.",
-        ) from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(error) from error
     return rows
+
+
+def decode_foreign_rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows in the answer of another plugin, whose every size and offset is checked."""
+    try:
+        check_frame(data)
+        # dictionaries come before their batch: only a reader of streams takes them
+        with pa.ipc.open_stream(encode_schema(schema) + data) as stream:
+            rows = stream.read_next_batch()
+        rows.validate(full=True)
+    except (pa.ArrowException, OSError, EOFError, ValueError, StopIteration) as error:
+        raise _unreadable(error) from error
+    return rows
+
+
+def _unreadable(error: Exception) -> ConnectorError:
+    return ConnectorError(
+        "wire.rows.unreadable",
+        f"a batch is not an Arrow IPC message of its schema: {error}",
+        fix="Send the schema that the batch names before the batch.",
+    )
 
 
 def fetch_frames(head: pb.Batch, rows: pa.RecordBatch, message_most: int) -> list[bytes]:

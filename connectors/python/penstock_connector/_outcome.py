@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock_connector._errors import ConnectorError
+from penstock_connector._rows import plain_rows
 from penstock_connector._transform import Changed, Transformed
 
 
@@ -30,7 +31,8 @@ def outcome_of(changed: Changed, given: pa.RecordBatch, schema: pa.Schema | None
     made = changed if isinstance(changed, Transformed) else Transformed(changed)
     if not isinstance(made.rows, pa.RecordBatch):
         raise ConnectorError("transform.rows", f"a {type(made.rows).__name__} is no RecordBatch")
-    if schema is not None and not made.rows.schema.equals(schema):
+    rows = plain_rows(made.rows)
+    if schema is not None and not rows.schema.equals(schema):
         raise ConnectorError(
             "transform.schema",
             f"the rows that came out have other columns than `schema` said: {_names(made.rows)}",
@@ -42,8 +44,8 @@ def outcome_of(changed: Changed, given: pa.RecordBatch, schema: pa.Schema | None
         kept = [row for row in range(given.num_rows) if row not in gone]
     _check(made, kept, gone, given.num_rows)
     one_for_one = not gone and made.input_rows is None
-    rows = () if one_for_one else tuple(kept)
-    return Outcome(made.rows, rows, tuple(made.filtered), tuple(made.failed))
+    input_rows = () if one_for_one else tuple(kept)
+    return Outcome(rows, input_rows, tuple(made.filtered), tuple(made.failed))
 
 
 def _check(made: Transformed, kept: Sequence[int], gone: set[int], given: int) -> None:

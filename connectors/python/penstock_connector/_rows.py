@@ -68,7 +68,7 @@ def to_arrow(rows: Any, schema: pa.Schema | None, current: pa.Schema | None) -> 
         rows = _from_objects(rows, schema, current)
     if schema is not None and not rows.schema.equals(schema):
         rows = _conform(rows, schema)
-    return _plain(rows)
+    return plain_rows(rows)
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
@@ -169,18 +169,24 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     return column.cast(wanted)
 
 
-def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows without dictionary columns: the wire has no dictionary messages."""
-    if not any(pa.types.is_dictionary(field.type) for field in rows.schema):
-        return rows
-    schema = pa.schema(
+def plain_rows(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows without dictionary columns: the SDK sends no dictionary messages."""
+    given = rows.schema
+    schema = plain_schema(given)
+    return rows if schema is given else _conform(rows, schema)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema that `plain_rows` gives."""
+    if not any(pa.types.is_dictionary(type_) for type_ in schema.types):
+        return schema
+    return pa.schema(
         [
             field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-            for field in rows.schema
+            for field in schema
         ],
-        rows.schema.metadata,
+        schema.metadata,
     )
-    return _conform(rows, schema)
 
 
 class Schemas:

@@ -39,6 +39,7 @@ from penstock_connector._errors import (
 )
 from penstock_connector._values import Op
 from penstock_connector.header_converters import HeaderConverter, open_header_converter
+from penstock_connector.plugin_converter import PluginConverter
 from penstock_connector.reach import Reaching
 from penstock_converters import (
     ConversionError,
@@ -54,6 +55,7 @@ from penstock_converters import (
 )
 from penstock_converters.registry import create_converter
 from penstock_converters.registry_keys import URL, registry_files, registry_hosts
+from penstock_values.converter_process import PROCESS, ConverterProcess
 
 OP: Final = "__op"
 KEY: Final = "__key"
@@ -469,6 +471,8 @@ def open_converter(path: str, name: str, keys: Mapping[str, str], *, is_key: boo
     Raises:
         ConfigError: it does not exist, or one of its keys has no valid value.
     """
+    if process := keys.get(PROCESS):
+        return PluginConverter(path, ConverterProcess.from_json(process), is_key=is_key)
     try:
         return create_converter(name, keys, is_key=is_key)
     except InvalidConverterError as error:
@@ -483,7 +487,7 @@ class ConverterKeys(Reaching):
     key_converter: str = key(
         "json",
         doc="Converter of keys: a name, or Kafka Connect's class (`penstock_converters/README.md`"
-        " has all).",
+        " has all), or a converter of a plugin.",
         group="Messages",
     )
     key_converter_keys: Mapping[str, str] = key(

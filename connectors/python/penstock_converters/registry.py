@@ -68,6 +68,11 @@ class ConverterKind:
     create: Create
 
 
+def is_known(name: str) -> bool:
+    """Return whether a converter has this name."""
+    return name in _BY_NAME
+
+
 def create_converter(name: str, config: Config, *, is_key: bool = False) -> Converter:
     """Create a converter.
 

@@ -2,6 +2,9 @@
 
 - `identity`: canonical JSON, partition ids
 - `frames`: batches in chunks
+- `frame_bounds`: refuses batches that would become too large, before they are decoded
+- `converter_process`: where the process of a converter is
+- `schemas`: schemas of rows, decoded with bounds
 - `messages`: values, keys and offsets on the wire
 - `decimals`: decimal numbers, exact or refused
 - `pattern`: regular expressions of configurations, matched with a timeout

@@ -83,6 +83,18 @@ class Twice(Transform):
         return Transformed(rows.take(pa.array(order)), order)
 
 
+class Encoded(Transform):
+    """Gives each text once, and indices of them."""
+
+    name = "encoded"
+
+    def schema(self, schema):
+        return pa.schema([("text", pa.dictionary(pa.int32(), pa.string()))])
+
+    def apply(self, rows):
+        return pa.RecordBatch.from_arrays([rows["text"].dictionary_encode()], ["text"])
+
+
 def defect(result=None, error=None):
     """A transform that returns or raises what it should not."""
 
@@ -103,6 +115,13 @@ def test_rows_come_out_in_the_schema_that_was_told():
         result = task.apply([{"n": 1}, {"n": 5}])
     assert result.rows.to_pylist() == [{"n": 1, "twice": 2}, {"n": 5, "twice": 10}]
     assert result.input_rows == ()
+
+
+def test_dictionaries_become_plain_columns():
+    with transform_task(Encoded, {}) as task:
+        assert task.schema(pa.schema([("text", pa.string())])).types == [pa.string()]
+        rows = [{"text": "a"}, {"text": "b"}, {"text": "a"}]
+        assert task.apply(rows).rows.to_pylist() == rows
 
 
 def test_rows_that_go_away_are_named():

@@ -115,7 +115,7 @@ class MessageConfig(ConverterKeys, ClusterConfig):
     key_converter: str = key(
         "string",
         doc="Converter of keys (the property KEYS): a name, or Kafka Connect's class "
-        "(`penstock_converters/README.md` has all).",
+        "(`penstock_converters/README.md` has all), or a converter of a plugin.",
         group="Messages",
     )
 

@@ -21,13 +21,13 @@ from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2
 from penstock.model import columns
-from penstock.model.arrow_schema import InvalidSchemaError, decode_schema
 from penstock.model.connector import CommitMode
 from penstock.model.errors import ConfigError, FencedError
 from penstock.model.stream import BatchReady, Checkpoint, PreparedTxn, StreamSchema, WriteOpened
 from penstock.plugin.errors import escape_text, protocol_violation
 from penstock.wire.connector import PREPARED
 from penstock_values.identity import is_partition_id
+from penstock_values.schemas import InvalidSchemaError, decode_schema
 
 MAX_READY_BATCHES: Final = 65_536
 """Batches that may be ready and not released. The host keeps about 100 bytes of each."""
@@ -35,7 +35,7 @@ MAX_SCHEMAS: Final = 100_000
 MAX_DATASET_NAME: Final = 8_192
 """Characters of the name of a dataset: a path of a file may have 4,096 bytes, a URL more."""
 MAX_BATCH_ROWS: Final = 1 << 20
-"""Rows of a batch that the executors take (`spark/connector_io/frame_bounds.py`)."""
+"""Rows of a batch that the executors take (`penstock_values.frame_bounds`)."""
 
 
 class ReadRules:

@@ -20,7 +20,7 @@ A package imports only those below it:
   `task_offsets`, `live_rows`, `metrics`
 - `dead_letters`  `rejected_rows`: what happens to them; `dead_letter_writer`, `replay`
 - `config`        `resolved_config`: a configuration with the values of its secret references;
-  `reach`: the bounds of a node; `plugin_transforms`
+  `reach`: the bounds of a node; `plugin_transforms`, `plugin_converters`
 - `ports`         what a task needs of source, sink and engine; `job_retries`
 - `process_keys`, `process_settings`  the keys of a worker's process
 """

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.api.record.v1 import record_pb2 as pb
-from penstock.model import arrow_schema
 from penstock.model.errors import InternalError
 from penstock.model.stream import StreamSchema
 from penstock.plugin import protocol_rules
+from penstock_values import schemas
 
 
 def message(schema, **more):
@@ -39,7 +39,7 @@ def test_a_schema_goes_there_and_back():
     [
         (message(b""), "not an Arrow"),
         (message(b"\xff" * 64), "not an Arrow"),
-        (message(b"\0" * (arrow_schema.MAX_BYTES + 1)), "larger"),
+        (message(b"\0" * (schemas.MAX_BYTES + 1)), "larger"),
         (message(pa.schema([(f"c{i}", pa.int8()) for i in range(10_001)])), "10001 columns"),
         (message(pa.schema([("a", pa.int8()), ("a", pa.int8())])), "twice"),
         (message(nested(33)), "deeper"),

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import PenstockError
-from penstock.spark.connector_io import frame_bounds, frames
-from penstock.spark.connector_io.frame_bounds import (
+from penstock.spark.connector_io import frames
+from penstock.spark.connector_io.source_reader import read_rows
+from penstock_values import frame_bounds
+from penstock_values.frame_bounds import (
     FrameTooLargeError,
     MalformedFrameError,
     check_frame,
 )
-from penstock.spark.connector_io.source_reader import read_rows
 from tests.unit.spark.tiny_plugin import TinyPlugin, frame
 
 SMALL = pa.RecordBatch.from_arrays(

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.api.record.v1 import record_pb2
 from penstock.model.errors import InternalError, PenstockError
-from penstock.spark.connector_io.frame_bounds import MAX_ROWS
 from penstock.spark.connector_io.frames import parse_schema
 from penstock.spark.connector_io.plugin_transform import decode_rows
+from penstock_values.frame_bounds import MAX_ROWS
 from support.checkout import ROOT, name_of, python_files, syntax_of
 
 SMALL = pa.RecordBatch.from_arrays(

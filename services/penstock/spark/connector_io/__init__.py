@@ -9,10 +9,9 @@ The driver describes both in the slot's ticket (`penstock.model.ticket`): `SlotT
   the bound on rows that the sink has not acknowledged
 - `dead_letters`      writes dead letters of the rejected rows of a slot
 - `live_rows`         reports some rows as text, for inspect and preview
-- `plugin_transform`, `plugin_converter`  call a plugin's transform or converter for each batch
+- `plugin_transform`  calls a plugin's transform for each batch
 - `plugin_calls`      channels to plugins, call metadata, the timeout of calls without progress
 - `frames`            encodes and decodes the frames of the plugin protocol
-- `frame_bounds`      refuses frames that would become too large, before they are decoded
 - `json_lines`        rows as JSON lines, for plugins without Arrow and in dead letters
 
 This module imports nothing: executors import it with every function that they receive.

@@ -16,18 +16,18 @@ import pyarrow.compute as pc
 import pyarrow.types as kind
 
 from penstock.api.record.v1 import record_pb2
-from penstock.model.arrow_schema import InvalidSchemaError, decode_schema
 from penstock.spark.connector_io import json_lines
-from penstock.spark.connector_io.frame_bounds import (
+from penstock.spark.connector_io.plugin_calls import protocol_error
+from penstock.spark.schema import has_dictionaries, normalize_batch, normalize_schema
+from penstock_values.frame_bounds import (
     MAX_DECOMPRESSED_BYTES,
     FrameTooLargeError,
     MalformedFrameError,
     check_frame,
     check_json_lines,
 )
-from penstock.spark.connector_io.plugin_calls import protocol_error
-from penstock.spark.schema import has_dictionaries, normalize_batch, normalize_schema
 from penstock_values.frames import MAX_BATCH_BYTES, BrokenChunksError, ChunkJoiner, split_data
+from penstock_values.schemas import InvalidSchemaError, decode_schema
 
 FRAME_BYTES: Final = 2 << 20
 """Wanted size of a frame. Smaller frames cost calls, larger ones copies (measured: 64 KiB to 2 MiB

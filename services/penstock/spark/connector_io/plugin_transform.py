@@ -1,5 +1,4 @@
-"""Calls a plugin's transform for each batch, and checks its answers. `plugin_converter` uses the
-same frames and checks.
+"""Calls a plugin's transform for each batch, and checks its answers.
 
 Each batch is one call that keeps no state, so a slot can run again on any machine.
 """
@@ -41,7 +40,7 @@ from penstock.wire.error import DIAGNOSTIC
 MAX_ROW_BYTES: Final = MAX_MESSAGE_BYTES - (64 << 10)
 """Bytes of rows in a message; the rest is reserved for everything else."""
 
-SCHEMA_ID: Final = 1
+_SCHEMA_ID: Final = 1
 """Id of the schema of the rows that are sent: a call has only one."""
 
 
@@ -96,9 +95,9 @@ class RemoteKernel:
         parts = list(split_batches([batch], MAX_ROW_BYTES))
         requests = [
             _schema_request(self.input_schema),
-            *(pb.TransformRequest(batch=frame) for frame in encode_parts(parts)),
+            *(pb.TransformRequest(batch=frame) for frame in _encode_parts(parts)),
         ]
-        outputs = Outputs(_responses(self.remote, requests))
+        outputs = _Outputs(_responses(self.remote, requests))
         done, places, failed, start = [], list[int](), list[RejectedRow](), 0
         for seq, (rows, _) in enumerate(parts, 1):
             out, part, kept = self._take_part(outputs, seq, batch.slice(start, rows))
@@ -110,14 +109,14 @@ class RemoteKernel:
         return next(iter(table.to_batches()), None) or _empty(self.output_schema), places, failed
 
     def _take_part(
-        self, outputs: Outputs, seq: int, batch: pa.RecordBatch
+        self, outputs: _Outputs, seq: int, batch: pa.RecordBatch
     ) -> tuple[pb.TransformOut, pa.RecordBatch, Sequence[int]]:
         out, frames = outputs.take(seq)
         for frame in frames:
             if not self.plugin_schema.equals(outputs.schemas.get(frame.schema_id, pa.schema([]))):
                 raise protocol_error("schema", "rows came in other columns than were announced")
         rows = decode_rows(frames, self.plugin_schema)
-        kept = input_rows(out, rows.num_rows, batch.num_rows)
+        kept = _input_rows(out, rows.num_rows, batch.num_rows)
         columns = [rows.column(name) for name in rows.schema.names if not is_reserved(name)]
         reserved = [name for name in batch.schema.names if is_reserved(name)]
         columns += [batch.column(name).take(pa.array(kept, pa.int32())) for name in reserved]
@@ -152,15 +151,15 @@ def fit_transform(remote: RemoteTransform, schema: pa.Schema) -> RemoteKernel:
 def _responses(
     remote: RemoteTransform, frames: Iterable[pb.TransformRequest]
 ) -> Iterator[pb.TransformResponse]:
-    open_request = pb.TransformOpen(target=target_of(remote))
+    open_request = pb.TransformOpen(target=_target_of(remote))
     requests = iter([pb.TransformRequest(open=open_request), *frames])
     stub = TransformServiceStub(plugin_channel(remote.connection))
     call = stub.Transform(requests, metadata=call_metadata(remote.connection))
-    return read_responses(call, remote.stall_timeout_s, f"plugin.transform ({remote.path})")
+    return _read_responses(call, remote.stall_timeout_s, f"plugin.transform ({remote.path})")
 
 
 def _schema_request(schema: pa.Schema) -> pb.TransformRequest:
-    return pb.TransformRequest(schema=schema_frame(schema))
+    return pb.TransformRequest(schema=_schema_frame(schema))
 
 
 def _reason(remote: RemoteTransform, failure: pb.RowFailure) -> Diagnostic:
@@ -180,27 +179,25 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def target_of(remote: RemoteTransform) -> connector_pb.Target:
+def _target_of(remote: RemoteTransform) -> connector_pb.Target:
     """Return the protocol's message that names a transform and its configuration."""
     return connector_pb.Target(
         connector=remote.connector, instance=remote.instance, config=dict(remote.config)
     )
 
 
-def schema_frame(schema: pa.Schema) -> record_pb2.Schema:
+def _schema_frame(schema: pa.Schema) -> record_pb2.Schema:
     """Return the frame of the schema of rows that are sent."""
-    return record_pb2.Schema(schema_id=SCHEMA_ID, arrow_schema=bytes(schema.serialize()))
+    return record_pb2.Schema(schema_id=_SCHEMA_ID, arrow_schema=bytes(schema.serialize()))
 
 
-def encode_parts(
-    parts: Sequence[tuple[int, pa.Buffer]], schema_id: int = SCHEMA_ID
-) -> Iterator[record_pb2.Batch]:
+def _encode_parts(parts: Sequence[tuple[int, pa.Buffer]]) -> Iterator[record_pb2.Batch]:
     """Yield the frames of the parts of a batch, numbered from 1."""
     for seq, (rows, data) in enumerate(parts, 1):
-        yield from encode_frames(seq, rows, data, schema_id, MAX_ROW_BYTES)
+        yield from encode_frames(seq, rows, data, _SCHEMA_ID, MAX_ROW_BYTES)
 
 
-def read_responses(call: Any, stall_timeout_s: float, stage: str) -> Iterator[Any]:
+def _read_responses(call: Any, stall_timeout_s: float, stage: str) -> Iterator[Any]:
     """Yield the responses of a call. The worker retries the micro-batch of a plugin that hangs or
     has ended.
     """
@@ -220,7 +217,7 @@ def _next(call: Any, timer: StallTimer, stage: str) -> Any:
         raise (timer.error() if timer.expired else error_from(error, stage)) from None
 
 
-class Outputs:
+class _Outputs:
     """The outputs of one call, batch by batch, and their schemas."""
 
     def __init__(self, responses: Iterator[Any]) -> None:
@@ -257,7 +254,7 @@ def decode_rows(frames: Sequence[record_pb2.Batch], schema: pa.Schema) -> pa.Rec
     return decoder.decode(batches[0])
 
 
-def input_rows(out: pb.TransformOut, rows: int, input_count: int) -> list[int]:
+def _input_rows(out: pb.TransformOut, rows: int, input_count: int) -> list[int]:
     """Return the input row of each output row. Each input row is kept, filtered or failed, exactly
     one of them (invariant 5), and rows keep their order (invariant 6).
     """

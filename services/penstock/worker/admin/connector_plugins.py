@@ -31,6 +31,7 @@ from penstock.transform.configuration import find_chain_warnings
 from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
 from penstock.worker.config.broker_topics import topic_role
 from penstock.worker.config.kafka_end import DEAD_LETTER_KEYS, to_connector_key
+from penstock.worker.config.plugin_converters import validate_converters
 from penstock.worker.config.plugin_transforms import (
     build_connector_chain,
     plugin_kinds,
@@ -83,8 +84,8 @@ def _check_converter(
         return
     kind = kind_of(name)
     if kind is Kind.CONVERTER:
-        if are_used:
-            yield _not_for_brokers(path, name)
+        if are_used and path.startswith("header"):
+            yield _not_for_headers(path, name)
         return
     if kind is not None:
         yield _not_a_converter(path, name, kind)
@@ -108,12 +109,12 @@ def _to_diagnostic(error: InvalidConverterError, path: str) -> Diagnostic:
     return replace(found, severity=Severity.WARNING) if unknown else found
 
 
-def _not_for_brokers(path: str, name: str) -> Diagnostic:
+def _not_for_headers(path: str, name: str) -> Diagnostic:
     return ConfigError(
         "converter.plugin",
-        f"`{path}` names `{name[:200]}`, a converter of a plugin, and messages of brokers are "
-        "converted by those that ship only",
-        fix="Name one of them, or set `topics.backend=embedded`.",
+        f"`{path}` names `{name[:200]}`, a converter of a plugin, and those convert keys and "
+        "values only",
+        fix="Name one that ships: simple, string, json, or one of numbers.",
         config_path=path,
     ).diagnostic
 
@@ -195,9 +196,10 @@ class Validator:
         secret_keys: list[str] = []
         with redact_errors(resolved.secret_texts) as redact:
             findings = await collect_findings(self._context, resolved)
-            for role in _node_roles(resolved):
-                findings += await self._validate_node_plugin(role, resolved)
-            for role in _plugin_roles(resolved):
+            for role in resolved.roles:
+                if resolved.is_of_node(role):
+                    findings += await self._validate_node_plugin(role, resolved)
+                    continue
                 try:
                     found, of_keys, of_secrets = await self._validate_plugin(role, resolved)
                 except ConfigError as error:  # the key that selects the plugin is wrong
@@ -218,11 +220,16 @@ class Validator:
         """
         resolved = await self._context.resolve(connector)
         with redact_errors(resolved.secret_texts):
-            for role in (*_plugin_roles(resolved), *_node_roles(resolved)):
+            for role in resolved.roles:
                 process, target = await acquire_plugin(self._context.host, resolved, role)
                 async with aclosing(process.check(target)) as steps:
                     async for step in steps:
                         yield role, step
+
+    async def _validate_converters(self, role: str, resolved: ResolvedConfig) -> list[Diagnostic]:
+        """Return the findings of converters that the plugin of a role calls."""
+        host, target = self._context.host, resolved.target(role)
+        return await validate_converters(host, target, resolved.reach)
 
     async def _validate_node_plugin(self, role: str, resolved: ResolvedConfig) -> list[Diagnostic]:
         """Return the findings of a plugin that is an end at the node's brokers, about keys of the
@@ -231,7 +238,11 @@ class Validator:
         process, target = await acquire_plugin(self._context.host, resolved, role)
         validation = await process.validate(target)
         found = [d for value in validation.values for d in value.diagnostics]
-        findings = [*found, *validation.diagnostics]
+        findings = [
+            *found,
+            *validation.diagnostics,
+            *await self._validate_converters(role, resolved),
+        ]
         names = DEAD_LETTER_KEYS if role == DLQ_SINK else {}
         return [
             replace(one, config_path=to_connector_key(one.config_path, resolved.values, names))
@@ -247,7 +258,8 @@ class Validator:
         process, target = await acquire_plugin(self._context.host, resolved, role)
         validation = await process.validate(target)
         found = [d for value in validation.values for d in value.diagnostics]
-        findings = [with_config_path(d, resolved, role) for d in (*found, *validation.diagnostics)]
+        found += [*validation.diagnostics, *await self._validate_converters(role, resolved)]
+        findings = [with_config_path(d, resolved, role) for d in found]
         if role == "source" and not process.spec.source.replayable:
             findings += _check_replayable(resolved)
         values = []
@@ -273,24 +285,6 @@ def _check_replayable(resolved: ResolvedConfig) -> Iterator[Diagnostic]:
             "a crash.",
             config_path=key,
         ).diagnostic
-
-
-def _plugin_roles(resolved: ResolvedConfig) -> list[str]:
-    roles = []
-    reads = resolved.settings.replay is None  # a replay reads dead letters, not its source
-    if reads and resolved.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
-        roles.append("source")
-    if resolved.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}:
-        roles.append("sink")
-    if resolved.sections.dead_letter_sink and not resolved.has_broker_dead_letters:
-        roles.append(DLQ_SINK)
-    return roles
-
-
-def _node_roles(resolved: ResolvedConfig) -> list[str]:
-    """Return the roles of plugins that are ends at the node's brokers."""
-    roles = [topic_role(resolved.kind)] if resolved.on_broker else []
-    return [*roles, DLQ_SINK] if resolved.has_broker_dead_letters else roles
 
 
 _SINK_KEYS: Final = frozenset({"topics", "topics.regex", "auto.offset.reset"})

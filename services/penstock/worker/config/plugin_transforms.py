@@ -20,6 +20,7 @@ from penstock.spark.schema import normalize_schema
 from penstock.transform.chain import Chain, CompiledChain
 from penstock.transform.configuration import Extensions, build_chain
 from penstock.worker.config.broker_topics import POSITIONS
+from penstock.worker.config.plugin_converters import acquire_converters
 from penstock.worker.config.resolved_config import ResolvedConfig
 
 
@@ -109,10 +110,11 @@ async def attach_plugins(
     report: Callable[[str, str], None],
 ) -> tuple[TaskChain, AbstractContextManager[None]]:
     """Return the chain with the addresses of its plugin processes, and a context that keeps these
-    processes alive for a run: executors call them, which the plugin host does not see. `report`:
-    see `TaskChain`.
+    and those of converters alive for a run: executors and plugins call them, which the plugin host
+    does not see. `report`: see `TaskChain`.
     """
     processes = {remote.path: await _acquire(host, remote) for remote in chain.plugin_transforms}
+    converters = await acquire_converters(host, map(resolved.target, resolved.roles))
 
     def place(remote: RemoteTransform) -> RemoteTransform:
         """Add the address of its process."""
@@ -134,7 +136,7 @@ async def attach_plugins(
         )
 
     task_chain = TaskChain(chain.with_connections(place), resolved.settings.topic, report)
-    return task_chain, _keep_processes(list(processes.values()))
+    return task_chain, _keep_processes([*processes.values(), *converters])
 
 
 async def _acquire(host: PluginHost, remote: RemoteTransform) -> PluginProcess:

@@ -55,6 +55,7 @@ from penstock.worker.config.embedded_topics import (
     read_topic_rules,
     without_creation_keys,
 )
+from penstock.worker.config.plugin_converters import attach_converters, refuse_process_keys
 from penstock.worker.config.reach import (
     UNBOUNDED,
     UNRESTRICTED,
@@ -63,6 +64,7 @@ from penstock.worker.config.reach import (
     refuse_reserved,
 )
 from penstock.worker.ports import PartitionWatch
+from penstock_values.converter_process import CONVERTER_KEYS
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +125,17 @@ class ResolvedConfig:
     def writes_plugin(self) -> bool:
         """Whether its rows go to a plugin, and not to an embedded topic."""
         return self.on_broker or self.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of its plugins."""
+        reads = self.reads_plugin and self.settings.replay is None  # a replay reads dead letters
+        has = {
+            "source": reads,
+            "sink": self.writes_plugin,
+            DLQ_SINK: bool(self.sections.dead_letter_sink),
+        }
+        return tuple(role for role in PLUGIN_KINDS if has[role])
 
     def target(self, role: str) -> Target:
         """Return the configuration of the plugin of a role: `source`, `sink`, or `DLQ_SINK`.
@@ -224,14 +237,18 @@ async def acquire_plugin(
         if entry.kind is not PLUGIN_KINDS[role]:
             raise _wrong_kind(entry, PLUGIN_KINDS[role])
         process = await host.acquire(target.connector, target.version, owner)
-        if resolved.is_of_node(role):
-            return process, target  # the brokers are those of the node
-        return process, resolved.reach.with_reach_keys(process.spec, target)
+        if not resolved.is_of_node(role):  # else the brokers are those of the node
+            target = resolved.reach.with_reach_keys(process.spec, target)
+        timeout_s = resolved.settings.stall_timeout_s
+        return process, await attach_converters(host, target, resolved.reach, timeout_s)
     except ConfigError as error:
         found = error.diagnostic
-        if found.config_path not in PLUGIN_KEYS:
+        if found.config_path in PLUGIN_KEYS:
+            path = resolved.plugin_key(found.config_path, role)
+        elif found.config_path.startswith(CONVERTER_KEYS):
+            path = resolved.full_key(found.config_path, role)
+        else:
             raise
-        path = resolved.plugin_key(found.config_path, role)
         raise error_from_diagnostic(replace(found, config_path=path)) from error
 
 
@@ -312,6 +329,7 @@ def _resolve_sections(
         kind = _connector_kind(entry)
     sections = split_config(lookup.config, kind, entry.own_keys if entry is not None else ())
     _refuse_reach_keys(sections, kind)
+    refuse_process_keys(lookup.config)
     for key in lookup.reference_keys - sections.framework.keys():
         for value in (lookup.config[key], *lookup.secret_values[key]):
             register_secret(value)  # invariant 9

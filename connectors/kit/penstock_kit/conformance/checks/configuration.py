@@ -15,7 +15,6 @@ from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.api.record.v1 import record_pb2
-from penstock.model.arrow_schema import decode_schema
 from penstock.model.columns import is_reserved
 from penstock_kit.conformance.bench import SMALL_BATCHES, Bench, case
 from penstock_kit.conformance.calls import RefusedError, call, collect, open_stream
@@ -31,6 +30,7 @@ from penstock_kit.conformance.results import (
 from penstock_kit.conformance.source_task import open_source
 from penstock_values.identity import is_partition_id, partition_id
 from penstock_values.messages import key_from_proto
+from penstock_values.schemas import decode_schema
 
 _NONSENSE: Final = "~ no such value ~"
 _STRICT_TYPES: Final = frozenset({"boolean", "int", "long", "double", "duration", "size"})
