@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from penstock_connector import (
     AuthError,
@@ -82,6 +84,9 @@ _UNANSWERED: Final = frozenset(
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     }
 )
+_NO_ROOM: Final = "thread local storage"
+"""What the client says when the process has no more of it: each client takes one of 1,024 keys."""
+
 _PAUSE_S: Final = 0.1
 _LOOK_S: Final = 1.0
 """Time after which a call that has no answer is asked whether its login was refused."""
@@ -147,6 +152,54 @@ class Broker:
             if error.code() in _UNANSWERED:
                 stage = f"{stage} at {', '.join(self._login.bootstrap_servers)}"
             raise to_connector_error(error, stage) from failure
+        except RuntimeError as failure:
+            if _NO_ROOM not in str(failure):
+                raise
+            raise RetriableError(
+                "kafka.too_many_clients",
+                f"{stage}: this process has as many clients of Kafka as its C library allows, some "
+                "1,000",
+                fix="Start more workers: each has about 1,000 tasks on topics of Kafka at most.",
+            ) from failure
+
+    def admin(self) -> AdminClient:
+        """Return a new client for topics."""
+        with self.errors("settings of the client"):
+            return AdminClient(self.settings())
+
+    def describe(
+        self, admin: AdminClient, topics: Sequence[str], stage: str
+    ) -> dict[str, list[int]]:
+        """Return the partitions of those of some topics that exist. A refused login is an error at
+        once.
+        """
+        if not topics:
+            return {}
+        found: dict[str, list[int]] = {}
+        with self.errors(stage, admin):
+            names = TopicCollection(list(dict.fromkeys(topics)))
+            asked = admin.describe_topics(names, request_timeout=REACH_TIMEOUT_S)
+            for topic, answer in asked.items():
+                try:
+                    described = self._wait_for_answer(admin, answer)
+                except KafkaException as failure:
+                    if failure.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+                else:
+                    found[topic] = sorted(one.id for one in described.partitions)
+        return found
+
+    def _wait_for_answer(self, admin: AdminClient, answer: Future[T]) -> T:
+        deadline = time.monotonic() + 2 * REACH_TIMEOUT_S  # the client ends it earlier
+        while True:
+            try:
+                return answer.result(_LOOK_S)
+            except TimeoutError:
+                admin.poll(0)
+                if self._refused is not None:
+                    raise KafkaException(self._refused) from None
+                if time.monotonic() > deadline:
+                    raise
 
     def topics(self, client: Any, stage: str) -> Mapping[str, Any]:
         """Return the topics that the brokers have, by name. A refused login is an error at once."""

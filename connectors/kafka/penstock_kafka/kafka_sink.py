@@ -192,13 +192,13 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         self._admin = Broker(config, "admin", config.admin)
         self._creation = config.creation()
         of_offsets = offsets_topic_settings(config.offsets_storage_replication_factor)
-        ensure_topic(self._admin, config.offsets_storage_topic, of_offsets, may_create=True)
+        partitions = self._ensure_topic(config.offsets_storage_topic, of_offsets, may_create=True)
         if config.offset_syncs_topic:
             compacted = TopicSettings(1, -1, {"cleanup.policy": "compact"})
-            ensure_topic(self._admin, config.offset_syncs_topic, compacted, may_create=True)
+            self._ensure_topic(config.offset_syncs_topic, compacted, may_create=True)
             self._syncs = OffsetSyncWriter(config.offset_syncs_topic, config.offset_syncs_prefix)
         self._offsets = OffsetsTopic(
-            self._broker.for_offsets(), config.offsets_storage_topic, task_id
+            self._broker.for_offsets(), config.offsets_storage_topic, partitions, task_id
         )
         settings = self._broker.settings(
             linger_ms=_LINGER_MS,
@@ -248,15 +248,14 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
                 dataset=dataset,
             )
         self._key_columns[dataset] = tuple(key_columns)
-        ensure_topic(
-            self._admin,
-            topic,
-            self._creation.settings(topic),
-            may_create=config.topic_creation_enable,
-        )
+        may_create = config.topic_creation_enable
+        self._ensure_topic(topic, self._creation.settings(topic), may_create=may_create)
         nothing = pa.RecordBatch.from_pylist([], schema)
         self._encoder(_NO_SLOT, dataset, schema).encode(nothing)  # asks a schema registry
         return None
+
+    def _ensure_topic(self, topic: str, settings: TopicSettings, *, may_create: bool) -> int:
+        return ensure_topic(self._admin, topic, settings, may_create=may_create)
 
     def stage(
         self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema

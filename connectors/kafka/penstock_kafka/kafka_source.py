@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka.admin import AdminClient
-
 from penstock_connector import Batch, ConfigError, Partition, Pattern, Source, key
 from penstock_kafka.broker import Broker, MessageConfig
 from penstock_kafka.client_settings import LOGIN_PREFIXES, translate
@@ -149,16 +147,18 @@ class KafkaSource(Source[KafkaSourceConfig]):
 
 def _partitions(config: KafkaSourceConfig) -> list[Partition]:
     broker = Broker(config, "admin", config.login_keys())
-    admin = AdminClient(broker.settings())
-    known = broker.topics(admin, "topics")
+    admin = broker.admin()
     if config.topics_regex:
+        all_topics = broker.topics(admin, "topics")
+        known = {name: sorted(found.partitions) for name, found in all_topics.items()}
         pattern = Pattern.compile(config.topics_regex, "topics.regex")
         left_out = _INTERNAL if config.consumer.get("exclude.internal.topics") != "false" else ()
         names = pattern.filter(name for name in known if name not in left_out)
     else:
-        names = [name for name in config.topics if name in known]
+        known = broker.describe(admin, config.topics, "topics")
+        names = list(known)
     return [
         Partition({"topic": name, "partition": number}, datasets=(name,))
         for name in sorted(names)
-        for number in sorted(known[name].partitions)
+        for number in known[name]
     ]

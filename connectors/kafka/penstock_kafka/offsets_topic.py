@@ -39,17 +39,17 @@ def offsets_topic_settings(replication_factor: int) -> TopicSettings:
     return TopicSettings(25, replication_factor, {"cleanup.policy": "compact"})
 
 
-def ensure_topic(broker: Broker, topic: str, settings: TopicSettings, *, may_create: bool) -> None:
-    """Create a topic unless it exists.
+def ensure_topic(broker: Broker, topic: str, settings: TopicSettings, *, may_create: bool) -> int:
+    """Create a topic unless it exists. Returns the number of its partitions. Only that topic is
+    asked for: the brokers may have very many.
 
     Raises:
         SchemaError: `kafka.no_topic`: it does not exist, and must not be created.
     """
-    admin = AdminClient(broker.settings())
-    known = broker.topics(admin, f"topic {topic}")
+    admin = broker.admin()  # it is not kept: a process can have some 1,000 clients
+    if numbers := broker.describe(admin, [topic], f"topic {topic}").get(topic):
+        return len(numbers)
     with broker.errors(f"topic {topic}", admin):
-        if topic in known:
-            return
         if not may_create:
             raise SchemaError(
                 "kafka.no_topic",
@@ -68,25 +68,24 @@ def ensure_topic(broker: Broker, topic: str, settings: TopicSettings, *, may_cre
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+    return broker.ask(f"partitions of {topic}", lambda: _count_partitions(broker, admin, topic))
+
+
+def _count_partitions(broker: Broker, admin: AdminClient, topic: str) -> int:
+    """Return the partitions of a topic that was just created: brokers hear of it one by one."""
+    numbers = broker.describe(admin, [topic], f"partitions of {topic}").get(topic)
+    if not numbers:
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    return len(numbers)
 
 
 class OffsetsTopic:
     """The record of one task."""
 
-    def __init__(self, broker: Broker, topic: str, task_id: str) -> None:
+    def __init__(self, broker: Broker, topic: str, partitions: int, task_id: str) -> None:
+        """`partitions` is the number of the topic's partitions."""
         self._broker, self._topic, self._task_id = broker, topic, task_id
-        self._partition = zlib.crc32(task_id.encode()) % self._count_partitions()
-
-    def _count_partitions(self) -> int:
-        admin = AdminClient(self._broker.settings())
-
-        def count() -> int:
-            found = admin.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S).topics[self._topic]
-            if found.error is not None:
-                raise KafkaException(found.error)
-            return len(found.partitions)
-
-        return self._broker.ask(f"partitions of {self._topic}", count)
+        self._partition = zlib.crc32(task_id.encode()) % partitions
 
     def put(self, producer: Producer, txn_id: int, epoch: int, token: bytes) -> None:
         """Write the record into the open transaction."""
@@ -146,7 +145,8 @@ class OffsetsTopic:
             enable_partition_eof=True,
             isolation_level=isolation,
         )
-        return Consumer(settings)
+        with self._broker.errors("settings of the consumer"):
+            return Consumer(settings)
 
 
 def _parse(record: bytes) -> tuple[int, int, bytes]:
