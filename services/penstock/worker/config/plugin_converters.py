@@ -7,7 +7,7 @@ the credential of the converter's process among its secrets (`penstock_values.co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.model.connector import Target
@@ -31,8 +31,8 @@ class _NamedConverter:
     path: str
     name: str
     version: str
-    config: dict[str, str]
-    secrets: dict[str, str]
+    config: dict[str, str] = field(repr=False)
+    secrets: dict[str, str] = field(repr=False)
 
 
 def refuse_process_keys(config: Mapping[str, str]) -> None:
