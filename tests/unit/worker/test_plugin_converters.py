@@ -36,8 +36,9 @@ NODE = {
 class Host:
     """Plugins of `KINDS`; each has one process."""
 
-    def __init__(self, *, enforces: bool = True):
-        self.enforces, self.in_use, self.redacted = enforces, 0, []
+    def __init__(self, *, enforces: bool = True, remote: tuple[str, ...] = ()):
+        self.enforces, self.remote, self.in_use = enforces, remote, 0
+        self.redacted: dict[str, list[str]] = {name: [] for name in KINDS}
         self.asked: list[tuple[str, str]] = []
         self.told: dict[str, Target] = {}
 
@@ -64,8 +65,9 @@ class Host:
             spec=ConnectorSpec(name, KINDS[name], enforces_reach=self.enforces, source=source),
             connector="lines" if name == "com.acme.Lines" else name,
             connection=SimpleNamespace(
-                redact=SimpleNamespace(add_secrets=self.redacted.extend), idle_timer=timer
+                redact=SimpleNamespace(add_secrets=self.redacted[name].extend), idle_timer=timer
             ),
+            is_remote=name in self.remote, name=f"p/{name}", plugin="p",
             address="unix:/s", credential="cred", dial_info={}, validate=validate,
         )  # fmt: skip
 
@@ -102,7 +104,8 @@ def test_the_plugin_at_the_topics_end_is_told_where_the_converter_is():
         "config": {"end": "!", "login.password": "S3CRET"}, "timeout_s": 60.0, "tls": None,
     }  # fmt: skip
     assert host.asked[-1] == ("com.acme.Lines", "1.*")
-    assert host.redacted == ["S3CRET"]
+    for name in ("com.acme.Lines", "kafka-sink"):  # the converter's words go through the caller
+        assert host.redacted[name] == ["S3CRET", "cred"]
     assert "cred" not in repr(target)
 
 
@@ -158,6 +161,20 @@ def test_a_converter_keeps_to_what_its_connector_may_reach():
     assert error_of(host, resolved(host, rules=rules)) == ("reach.plugin", "value.converter")
 
 
+def test_a_caller_elsewhere_needs_a_converter_elsewhere():
+    host: Any = Host(remote=("kafka-sink",))
+    assert error_of(host, resolved(host)) == ("converter.unreachable", "value.converter")
+    both: Any = Host(remote=("kafka-sink", "com.acme.Lines"))
+    assert target_of(both, resolved(both)).secrets
+
+
+def diagnostics_of(host: Any, node):
+    context = WorkerContext(host, brokers=BrokerTopics("kafka", node))
+    connector = Connector("c", {"connector.class": "x", "topic": "t"}, ConnectorKind.SOURCE)
+    found = asyncio.run(Validator(context).validate(connector)).diagnostics
+    return [(one.code, one.config_path) for one in found]
+
+
 def test_its_plugin_says_what_is_wrong_with_its_keys():
     host: Any = Host()
     found = asyncio.run(
@@ -165,23 +182,13 @@ def test_its_plugin_says_what_is_wrong_with_its_keys():
     )
     assert [one.config_path for one in found] == ["value.converter.end"]
     assert host.told["com.acme.Lines"].secrets == {"login.password": "S3CRET"}
-    context = WorkerContext(host, brokers=BrokerTopics("kafka", NODE))
-    connector = Connector("c", {"connector.class": "x", "topic": "t"}, ConnectorKind.SOURCE)
-    findings = asyncio.run(Validator(context).validate(connector)).diagnostics
-    assert [(one.code, one.config_path) for one in findings] == [
-        ("lines.no", "value.converter.end")
-    ]
+    assert diagnostics_of(host, NODE) == [("lines.no", "value.converter.end")]
 
 
 def test_a_plugin_converts_no_headers():
     host: Any = Host()
     node = {"bootstrap.servers": "b:9092", "header.converter": "com.acme.Lines"}
-    context = WorkerContext(host, brokers=BrokerTopics("kafka", node))
-    connector = Connector("c", {"connector.class": "x", "topic": "t"}, ConnectorKind.SOURCE)
-    findings = asyncio.run(Validator(context).validate(connector)).diagnostics
-    assert [(one.code, one.config_path) for one in findings] == [
-        ("converter.plugin", "header.converter")
-    ]
+    assert diagnostics_of(host, node) == [("converter.plugin", "header.converter")]
 
 
 def test_its_process_is_kept_for_the_run():

@@ -85,6 +85,11 @@ class PluginProcess:
         return self._process.pid
 
     @property
+    def is_remote(self) -> bool:
+        """Whether it runs elsewhere, started by others."""
+        return self.pid == 0
+
+    @property
     def exited(self) -> asyncio.Future[int]:
         """The end of the process."""
         return self.connection.exited

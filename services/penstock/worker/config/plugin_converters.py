@@ -52,18 +52,23 @@ def refuse_process_keys(config: Mapping[str, str]) -> None:
 
 
 async def attach_converters(
-    host: PluginHost, target: Target, reach: Reach, timeout_s: float
+    host: PluginHost, caller: PluginProcess, target: Target, reach: Reach, timeout_s: float
 ) -> Target:
-    """Return a plugin's configuration with the processes of the converters that it names.
+    """Return the configuration of a plugin, `caller`, with the processes of the converters that it
+    names.
 
     Raises:
+        ConfigError: `converter.unreachable`: the caller runs on another machine.
         PenstockError: as `PluginHost.acquire`, `reach.plugin`; they name the converter's key.
     """
     for named in _find(host, target):
         process = await _acquire(host, named)
+        if caller.is_remote and not process.is_remote:
+            raise _unreachable(named, caller)
         called = _target(process, named, target.instance, reach)
-        # it is sent its keys, and may print what it received
-        process.connection.redact.add_secrets(called.secrets.values())
+        # both may print what they received, and what the converter says goes through the caller
+        for one in (process, caller):
+            one.connection.redact.add_secrets([*called.secrets.values(), process.credential])
         told = ConverterProcess(
             process.address,
             process.connector,
@@ -138,6 +143,17 @@ def _target(process: PluginProcess, named: _NamedConverter, instance: str, reach
         return reach.with_reach_keys(process.spec, target)
     except ConfigError as error:
         raise _renamed(error, named) from None
+
+
+def _unreachable(named: _NamedConverter, caller: PluginProcess) -> ConfigError:
+    return ConfigError(
+        "converter.unreachable",
+        f"`{named.path}` names `{named.name[:200]}`, which runs beside this worker, and "
+        f"{caller.name}, which calls it, runs elsewhere",
+        fix="Install the converter as a plugin elsewhere, too (`address` in its plugin.toml), or "
+        f"{caller.plugin} beside the worker.",
+        config_path=named.path,
+    )
 
 
 def _renamed(error: ConfigError, named: _NamedConverter) -> PenstockError:

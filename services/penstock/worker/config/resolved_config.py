@@ -240,7 +240,7 @@ async def acquire_plugin(
         if not resolved.is_of_node(role):  # else the brokers are those of the node
             target = resolved.reach.with_reach_keys(process.spec, target)
         timeout_s = resolved.settings.stall_timeout_s
-        return process, await attach_converters(host, target, resolved.reach, timeout_s)
+        return process, await attach_converters(host, process, target, resolved.reach, timeout_s)
     except ConfigError as error:
         found = error.diagnostic
         if found.config_path in PLUGIN_KEYS:
