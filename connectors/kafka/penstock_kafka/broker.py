@@ -22,7 +22,7 @@ from penstock_connector import (
     OffsetLostError,
     RetriableError,
 )
-from penstock_connector.messages import ConverterKeys
+from penstock_connector.converter_keys import ConverterKeys
 from penstock_kafka.client_settings import ClientKind, translate
 from penstock_kafka.login import LoginConfig
 
@@ -162,10 +162,19 @@ class Broker:
                 fix="Start more workers: each has about 1,000 tasks on topics of Kafka at most.",
             ) from failure
 
+    def open(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
+        """Return a new client: an `AdminClient`, a `Consumer` or a `Producer`.
+
+        Raises:
+            ConfigError: `kafka.setting`.
+            RetriableError: `kafka.too_many_clients`.
+        """
+        with self.errors("settings of the client"):
+            return kind(settings)
+
     def admin(self) -> AdminClient:
         """Return a new client for topics."""
-        with self.errors("settings of the client"):
-            return AdminClient(self.settings())
+        return self.open(AdminClient, self.settings())
 
     def describe(
         self, admin: AdminClient, topics: Sequence[str], stage: str

@@ -176,7 +176,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     def check(cls, config: KafkaSinkConfig) -> None:
         """Ask the brokers who they are."""
         broker = Broker(config, "producer", config.producer)
-        producer = Producer(broker.settings())
+        producer = broker.open(Producer, broker.settings())
         broker.topics(producer, "brokers")
 
     def connect(self, task_id: str, epoch: int) -> None:
@@ -215,8 +215,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
             "queue.buffering.max.messages": 2 * MAX_QUEUED,
         }
         self._max_bytes = int(settings["message.max.bytes"])
-        with self._broker.errors("settings of the producer"):
-            self._producer = Producer(settings)
+        self._producer = self._broker.open(Producer, settings)
         self._sender = MessageSender(self._producer, self._syncs)
         with self._broker.errors("init_transactions", self._producer):
             self._producer.init_transactions(REQUEST_TIMEOUT_S)

@@ -145,8 +145,7 @@ class OffsetsTopic:
             enable_partition_eof=True,
             isolation_level=isolation,
         )
-        with self._broker.errors("settings of the consumer"):
-            return Consumer(settings)
+        return self._broker.open(Consumer, settings)
 
 
 def _parse(record: bytes) -> tuple[int, int, bytes]:

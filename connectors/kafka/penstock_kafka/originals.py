@@ -41,7 +41,7 @@ class Originals:
             auto_offset_reset="error",
             isolation_level="read_uncommitted",  # they were read before: their ends are known
         )
-        self._consumer = Consumer(settings)
+        self._consumer = broker.open(Consumer, settings)
 
     def read(
         self, positions: Sequence[MessagePosition]

@@ -90,7 +90,8 @@ def resolve_offsets(broker: Broker, partitions: Sequence[Partition]) -> list[Par
     """
     if all(one.offset is None for one in partitions):
         return list(partitions)
-    consumer = Consumer(broker.settings(group_id="penstock-offsets", enable_auto_commit=False))
+    settings = broker.settings(group_id="penstock-offsets", enable_auto_commit=False)
+    consumer = broker.open(Consumer, settings)
     try:
         known = broker.topics(consumer, "topics")
         return [_resolve(broker, consumer, known, one) for one in partitions]

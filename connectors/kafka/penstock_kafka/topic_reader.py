@@ -122,8 +122,7 @@ class TopicReader:
             fetch_message_max_bytes=_FETCH_BYTES,
         )
         settings["on_commit"] = self._group.note
-        with self._broker.errors("settings of the consumer"):
-            self._consumer = Consumer(settings)
+        self._consumer = self._broker.open(Consumer, settings)
         try:
             with self._broker.errors("offsets"):
                 places = [self._beginning(one) for one in partitions]

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from penstock_connector._config import key
 from penstock_connector._errors import SchemaError
-from penstock_connector.messages import HEADERS, MESSAGE_SCHEMA, BadMessage, ConverterKeys
+from penstock_connector.converter_keys import ConverterKeys
+from penstock_connector.messages import HEADERS, MESSAGE_SCHEMA, BadMessage
 
 _PIECE_ROWS: Final = 100
 """Dead letters that are encoded at once: each message may be as large as one can be."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,7 +28,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock_connector._config import key
 from penstock_connector._errors import (
     AuthError,
     ConfigError,
@@ -38,9 +37,7 @@ from penstock_connector._errors import (
     SchemaError,
 )
 from penstock_connector._values import Op
-from penstock_connector.header_converters import HeaderConverter, open_header_converter
-from penstock_connector.plugin_converter import PluginConverter
-from penstock_connector.reach import Reaching
+from penstock_connector.header_converters import HeaderConverter
 from penstock_converters import (
     ConversionError,
     Converter,
@@ -53,9 +50,6 @@ from penstock_converters import (
     Run,
     SchemaRefusedError,
 )
-from penstock_converters.registry import create_converter
-from penstock_converters.registry_keys import URL, registry_files, registry_hosts
-from penstock_values.converter_process import PROCESS, ConverterProcess
 
 OP: Final = "__op"
 KEY: Final = "__key"
@@ -463,88 +457,6 @@ def _unsupported(system: str, op: Op) -> DataError:
         f"a row with the change {op.name} has no message that means it",
         fix="Leave such rows out by a transform, or send whole rows.",
     )
-
-
-def open_converter(path: str, name: str, keys: Mapping[str, str], *, is_key: bool) -> Converter:
-    """Return the converter of a configuration. `path` is the key that has its name.
-
-    Raises:
-        ConfigError: it does not exist, or one of its keys has no valid value.
-    """
-    if process := keys.get(PROCESS):
-        return PluginConverter(path, ConverterProcess.from_json(process), is_key=is_key)
-    try:
-        return create_converter(name, keys, is_key=is_key)
-    except InvalidConverterError as error:
-        where = f"{path}.{error.config_path}" if error.config_path else path
-        raise ConfigError(error.code, error.message, fix=error.fix, config_path=where) from None
-
-
-@dataclass(frozen=True)
-class ConverterKeys(Reaching):
-    """The keys by which a connector of a broker names its converters."""
-
-    key_converter: str = key(
-        "json",
-        doc="Converter of keys: a name, or Kafka Connect's class (`penstock_converters/README.md`"
-        " has all), or a converter of a plugin.",
-        group="Messages",
-    )
-    key_converter_keys: Mapping[str, str] = key(
-        doc="Keys of the key converter.", name="key.converter", group="Messages"
-    )
-    value_converter: str = key(
-        "json", doc="Converter of values, as `key.converter`.", group="Messages"
-    )
-    value_converter_keys: Mapping[str, str] = key(
-        doc="Keys of the value converter.", name="value.converter", group="Messages"
-    )
-
-    header_converter: str = key(
-        "simple",
-        doc="Converter of headers. Rows have the text of a header's value: `simple` and `string` "
-        "leave it as it is; `json` and those of numbers convert it.",
-        group="Messages",
-    )
-    header_converter_keys: Mapping[str, str] = key(
-        doc="Keys of the header converter.", name="header.converter", group="Messages"
-    )
-
-    def check_converters(self) -> None:
-        """Refuse converters that do not exist.
-
-        Raises:
-            ConfigError: as `open_converter` and `open_header_converter`.
-        """
-        self.open_converters()
-
-    def open_converters(self) -> Converters:
-        """Return new converters."""
-        sides = (
-            ("key.converter", self.key_converter, self.key_converter_keys),
-            ("value.converter", self.value_converter, self.value_converter_keys),
-        )
-        key, value = (open_converter(*one, is_key=one is sides[0]) for one in sides)
-        headers = open_header_converter(self.header_converter, self.header_converter_keys)
-        return Converters(key, value, headers)
-
-    def require_reach(self) -> None:
-        """Refuse a schema registry, or a file for it, that the node does not let it reach."""
-        super().require_reach()
-        for path, keys in (
-            ("key.converter", self.key_converter_keys),
-            ("value.converter", self.value_converter_keys),
-        ):
-            for host in registry_hosts(keys):
-                self.reach.require_host(host, f"{path}.{URL}")
-            for name in registry_files(keys):
-                self.reach.require_path(keys[name], f"{path}.{name}")
-
-    def named_converters(self) -> list[str]:
-        """Return the keys that name another converter than the default."""
-        named = {f"{side}_converter": f"{side}.converter" for side in ("key", "value", "header")}
-        own = (one for one in fields(self) if getattr(self, one.name) != one.default)
-        return [named[one.name] for one in own if one.name in named]
 
 
 _ERRORS: Final[Mapping[type[ConversionError], type[ConnectorError]]] = {

@@ -203,7 +203,7 @@ def _dial(process: ConverterProcess) -> grpc.Channel:
         ("grpc.enable_http_proxy", 0),  # proxies of the environment are for the internet
     ]
     if process.tls is None:
-        if process.address.startswith("unix:"):  # a path is no authority
+        if process.address.startswith("unix:"):  # gRPC would send the path as the authority
             options.append(("grpc.default_authority", "localhost"))
         return grpc.insecure_channel(process.address, options)
     if name := process.tls["server_name"]:

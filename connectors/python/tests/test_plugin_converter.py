@@ -17,7 +17,7 @@ from penstock_connector import (
     _rows,
     key,
 )
-from penstock_connector.messages import open_converter
+from penstock_connector.converter_keys import open_converter
 from penstock_connector.plugin_converter import PluginConverter
 from penstock_connector.testing import Testbed
 from penstock_converters.registry import create_converter

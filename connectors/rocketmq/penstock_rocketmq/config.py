@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock_connector import ConfigError, key
-from penstock_connector.messages import ConverterKeys
+from penstock_connector.converter_keys import ConverterKeys
 from penstock_connector.reach import Reaching
 from penstock_rocketmq.frames import Signer
 from penstock_rocketmq.remoting import Dialing

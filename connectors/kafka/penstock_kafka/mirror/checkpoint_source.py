@@ -17,7 +17,6 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from penstock_connector import Batch, ConfigError, Partition, Source, key
 from penstock_connector.messages import KEY, VALUE
@@ -88,7 +87,7 @@ class CheckpointSource(Source[CheckpointConfig]):
     def check(cls, config: CheckpointConfig) -> None:
         """Ask both clusters who they are."""
         for broker in (config.source_admin_broker(), _target(config)):
-            broker.topics(AdminClient(broker.settings()), "topics")
+            broker.topics(broker.admin(), "topics")
 
     @classmethod
     def plan(
@@ -105,8 +104,8 @@ class CheckpointSource(Source[CheckpointConfig]):
         config = self.config
         self._names, self._policy = config.names(), config.policy
         self._source, self._target = config.source_admin_broker(), _target(config)
-        self._source_admin = AdminClient(self._source.settings())
-        self._target_admin = AdminClient(self._target.settings())
+        self._source_admin = self._source.admin()
+        self._target_admin = self._target.admin()
         self._syncs, self._told = OffsetSyncStore(), set[Checkpoint]()
         self._next = time.monotonic()
         settings = self._target.for_offsets().settings(
@@ -115,7 +114,7 @@ class CheckpointSource(Source[CheckpointConfig]):
             enable_partition_eof=True,
             isolation_level="read_committed",
         )
-        self._consumer = Consumer(settings)
+        self._consumer = self._target.open(Consumer, settings)
         self._assigned = False
 
     def read_batch(self) -> Batch | None:
@@ -248,7 +247,7 @@ def _committed(
     """
     if not places:
         return []
-    consumer = Consumer(broker.settings(group_id=group, enable_auto_commit=False))
+    consumer = broker.open(Consumer, broker.settings(group_id=group, enable_auto_commit=False))
 
     def ask() -> list[TopicPartition]:
         found: list[TopicPartition] = consumer.committed(list(places), timeout=REQUEST_TIMEOUT_S)

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka.admin import AdminClient
 
 from penstock_connector import Batch, Op, Partition, Pattern, Source, key
 from penstock_connector.messages import KEY, OP, Converters
@@ -120,7 +119,7 @@ class MirrorSourceConfig(MirrorConfig):
     def mirrored(self) -> dict[str, int]:
         """Return the number of partitions of each topic of the source that is mirrored."""
         broker, names, policy = self.source_admin_broker(), self.names(), self.policy
-        known = broker.topics(AdminClient(broker.settings()), "topics of the source")
+        known = broker.topics(broker.admin(), "topics of the source")
         target = self.target_cluster_alias
         return {
             topic: len(found.partitions)
@@ -148,7 +147,7 @@ class MirrorSource(Source[MirrorSourceConfig]):
         """Ask both clusters for their topics."""
         config.mirrored()
         if (target := config.target_admin_broker()) is not None:
-            target.topics(AdminClient(target.settings()), "topics of the target")
+            target.topics(target.admin(), "topics of the target")
 
     @classmethod
     def plan(

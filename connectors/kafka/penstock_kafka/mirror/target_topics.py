@@ -63,7 +63,7 @@ class TargetTopics:
         Args:
             names: Names in the target by names in the source.
         """
-        admins = AdminClient(self.source.settings()), AdminClient(self.target.settings())
+        admins = self.source.admin(), self.target.admin()
         of_source = self.source.topics(admins[0], "topics of the source")
         of_target = self.target.topics(admins[1], "topics of the target")
         known = {name: remote for name, remote in names.items() if name in of_source}
