@@ -19,6 +19,8 @@ from penstock.worker.config.plugin_converters import acquire_converters, validat
 from penstock.worker.config.plugin_transforms import attach_plugins, build_connector_chain
 from penstock.worker.config.reach import NO_RULES, ConnectorBounds, read_reach_rules
 from penstock.worker.config.resolved_config import WorkerContext, acquire_plugin, resolve_config
+from penstock_converters import InvalidConverterError
+from penstock_converters.registry import create_converter
 
 KINDS = {
     "x": Kind.SOURCE, "kafka-sink": Kind.SINK, "kafka-source": Kind.SOURCE, "file-sink": Kind.SINK,
@@ -31,6 +33,15 @@ NODE = {
     "value.converter.login.password": "S3CRET",
     "value.converter.plugin.version": "1.*",
 }
+
+
+def unknown_converter(name: str) -> Diagnostic:
+    """What a plugin says that opens its converters: the worker says it, too."""
+    with pytest.raises(InvalidConverterError) as caught:
+        create_converter(name, {})
+    error = caught.value
+    path = "value.converter"
+    return ConfigError(error.code, error.message, fix=error.fix, config_path=path).diagnostic
 
 
 class Host:
@@ -57,6 +68,8 @@ class Host:
             self.told[name] = target
             wrong = Diagnostic("lines.no", "m", ErrorClass.CONFIG, config_path="end")
             found = (wrong,) if KINDS[name] is Kind.CONVERTER else ()
+            if target.config.get("value.converter") == "nobodys":
+                found = (unknown_converter("nobodys"),)
             return SimpleNamespace(values=(), diagnostics=found)
 
         timer = SimpleNamespace(begin_use=lambda: self._use(1), end_use=lambda: self._use(-1))
@@ -173,6 +186,11 @@ def diagnostics_of(host: Any, node):
     connector = Connector("c", {"connector.class": "x", "topic": "t"}, ConnectorKind.SOURCE)
     found = asyncio.run(Validator(context).validate(connector)).diagnostics
     return [(one.code, one.config_path) for one in found]
+
+
+def test_one_mistake_is_told_once():
+    node = {"bootstrap.servers": "b:9092", "value.converter": "nobodys"}
+    assert diagnostics_of(Host(), node) == [("converter.unknown", "value.converter")]
 
 
 def test_its_plugin_says_what_is_wrong_with_its_keys():
