@@ -183,8 +183,13 @@ class KafkaServer:
     def produce(
         self, topic: str, messages: Iterable[tuple[bytes | None, bytes | None]], **more: Any
     ) -> None:
-        """Produce messages of key and value, and wait until they are stored."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "error_cb": _ignore})
+        """Produce messages of key and value in order, and wait until they are stored.
+
+        A topic that is just created refuses some requests: without idempotence, those that follow
+        would be stored before them.
+        """
+        settings = {"bootstrap.servers": self.bootstrap, "error_cb": _ignore}
+        producer = Producer({**settings, "enable.idempotence": True})
         for key, value in messages:
             producer.produce(topic, value, key, **more)
         assert producer.flush(30) == 0

@@ -19,7 +19,9 @@ def add(topic, lines):
     if topic not in admin.list_topics(timeout=30).topics:
         new = NewTopic(topic, 1, 1, config={"max.message.bytes": str(LARGE)})
         admin.create_topics([new])[topic].result(30)
-    producer = Producer({**SERVERS, "message.max.bytes": LARGE})
+    # in order also where the new topic refuses the first request
+    in_order = {"enable.idempotence": True}
+    producer = Producer({**SERVERS, **in_order, "message.max.bytes": LARGE})
     for line in lines:
         producer.produce(topic, line)
     assert producer.flush(30) == 0
