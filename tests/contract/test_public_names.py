@@ -15,6 +15,7 @@ CONNECTOR = [
     "Converter",
     "DataError",
     "Dataset",
+    "FailedRowsError",
     "FencedError",
     "Monitor",
     "NoConfig",

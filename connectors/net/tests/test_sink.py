@@ -14,6 +14,7 @@ from penstock_connector._config import parse_config
 from penstock_connector.testing import RemoteError, sink_task, validate
 from penstock_kit.testing import wait_until
 from penstock_net import HttpSink
+from penstock_net.http_sink import sending
 from support.web import Reply
 
 
@@ -211,6 +212,66 @@ def test_an_answer_that_is_no_success_fails_with_what_the_server_says(web, statu
     assert "size is too large" in caught.value.diagnostic.message
     again = code == "http.server_error"
     assert len(web.asked) == (3 if again else 1)
+
+
+def write_tolerant(web, rows, **keys):
+    """Write rows; return the numbers of those that failed, with their codes."""
+    with sink_task(HttpSink, config(web, **keys), tolerates_failed_rows=True) as task:
+        task.write(rows)
+        return [(one.row, one.reason.code) for one in task.left_out]
+
+
+def refuse(web, *refused, status=422):
+    """Refuse requests that have one of these rows."""
+    web.answer = lambda asked: Reply(
+        "no", status=status if any(b'"id":%d}' % n in asked.body for n in refused) else 200
+    )
+
+
+def test_tolerated_rows_that_the_server_refuses_are_named_and_the_others_sent_once(web):
+    refuse(web, 3, 8)
+    assert write_tolerant(web, numbers(10)) == [(3, "http.refused"), (8, "http.refused")]
+    assert sent(web) == numbers(10)
+
+
+def test_of_a_request_with_several_rows_halves_are_sent_until_the_row_is_found(web):
+    refuse(web, 5)
+    assert write_tolerant(web, numbers(8), batch_rows=8) == [(5, "http.refused")]
+    taken = [row["id"] for rows in sent(web) for row in rows if {"id": 5} not in rows]
+    assert taken == [0, 1, 2, 3, 4, 6, 7]
+    keys = [asked.headers["Idempotency-Key"] for asked in web.asked]
+    whole = "test-0-1-1-0-0"
+    assert keys == [whole + end for end in ("", "-0", "-1", "-1-0", "-1-0-0", "-1-0-1", "-1-1")]
+
+
+def test_in_lanes_refused_rows_have_their_own_numbers(web):
+    refuse(web, *range(0, 60, 7))
+    rows = [{"key": n % 5, "id": n} for n in range(60)]
+    found = write_tolerant(web, rows, parallel=4, order_columns="key")
+    assert [row for row, _ in found] == list(range(0, 60, 7))
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "code"),
+    [("/rows/${id}", 404, None), ("/rows", 404, "http.not_found"), ("/rows", 401, "http.auth")],
+)
+def test_only_what_is_about_the_row_is_tolerated(web, url, status, code):
+    refuse(web, 1, status=status)
+    if code is None:
+        assert write_tolerant(web, numbers(3), url=web.url + url) == [(1, "http.not_found")]
+        return
+    with pytest.raises(RemoteError) as caught:
+        write_tolerant(web, numbers(3), url=web.url + url)
+    assert caught.value.code == code
+
+
+def test_more_refused_rows_than_can_be_dead_letters_end_the_task(web, monkeypatch):
+    monkeypatch.setattr(sending, "_MOST_REFUSED", 3)
+    refuse(web, *range(9))
+    with pytest.raises(RemoteError) as caught:
+        write_tolerant(web, numbers(9))
+    assert caught.value.code == "http.refused"
+    assert len(web.asked) == 4
 
 
 def test_a_status_may_mean_that_the_row_is_known_already(web):

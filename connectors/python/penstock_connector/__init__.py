@@ -6,7 +6,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 - `Source`, `Batch`, `BadRow`, `Partition`: reading; `Dataset`: what can be read; `Monitor`:
   partitions that appear while it runs
 - `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once;
-  `Refused`: rows that can never be written
+  `Refused`, `FailedRowsError`: rows that can never be written
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
 - `key`: configuration keys; `Pattern`: those that mean names by a regular expression
 - `penstock_connector.tables`: a kit for sinks of tables; `penstock_connector.staging`: rows that
@@ -38,7 +38,7 @@ from penstock_connector._errors import (
 from penstock_connector._monitor import Monitor
 from penstock_connector._pattern import Pattern
 from penstock_connector._serve import serve
-from penstock_connector._sink import Refused, Sink, Staging, TransactionalSink
+from penstock_connector._sink import FailedRowsError, Refused, Sink, Staging, TransactionalSink
 from penstock_connector._source import BadRow, Batch, Dataset, Source
 from penstock_connector._tracing import trace_parent
 from penstock_connector._transform import Converter, Transform, Transformed
@@ -57,6 +57,7 @@ __all__ = [
     "Converter",
     "DataError",
     "Dataset",
+    "FailedRowsError",
     "FencedError",
     "Monitor",
     "NoConfig",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, TypeVar
@@ -24,10 +25,15 @@ from penstock_connector._errors import (
     SchemaError,
     as_connector_error,
 )
-from penstock_connector._sink import Refused, Staging, TransactionalSink
+from penstock_connector._sink import FailedRowsError, Refused, Staging, TransactionalSink
 from penstock_connector._staging import Stage, StagedSchema, Stages, check_rows
 from penstock_connector._tracing import within
-from penstock_connector._values import CommitMode, PreparedTxn, prepared_from_proto
+from penstock_connector._values import (
+    CommitMode,
+    PreparedTxn,
+    prepared_from_proto,
+    prepared_to_proto,
+)
 
 T = TypeVar("T")
 
@@ -37,6 +43,11 @@ answered, so this covers the closing of staged files; longer would hide a hung s
 
 _STATE_MOST: Final = 64 << 10
 """Bytes of prepared state (rule R12): it is stored in one write with the offsets."""
+
+
+_FAILED_MOST: Final = 1_000
+_FAILED_BYTES_MOST: Final = 2 << 20
+"""Failed rows of an answer, and bytes of it: it is one message."""
 
 
 class _Prepared(NamedTuple):
@@ -66,12 +77,14 @@ class Committer:
         self._schemas: dict[int, StagedSchema] = {}
         self._stages = Stages()
         self._prepared: dict[int, _Prepared] = {}
+        self._failed: dict[int, deque[pb.FailedRow]] = {}
 
     async def open(self, config: Any, order: pb.WriteOpen) -> PreparedTxn | None:
         """Open the sink. A transaction that may not have been applied is applied again, before any
         new row comes (rule R12). Returns the last transaction of a SINK mode sink.
         """
         last = prepared_from_proto(order.last_prepared) if order.HasField("last_prepared") else None
+        self._sink.tolerates_failed_rows = order.tolerates_failed_rows
         await self._run("init", lambda: self._sink.init(config))
         await self._run("connect", lambda: self._sink.connect(self.task_id, self.epoch))
         if last is not None and order.recover:
@@ -139,6 +152,7 @@ class Committer:
                 "put", lambda: self._put(stage, batch, rows, schema), self._puts
             )
         stage.rows += rows.num_rows - len(refused or ())
+        stage.batches.append((batch.schema_id, rows.num_rows))
         return pb.BatchResult(
             seq=batch.seq,
             all_ok=not refused,
@@ -171,19 +185,34 @@ class Committer:
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────
 
-    async def prepare(self, order: pb.WritePrepare) -> PreparedTxn:
-        """Make the named attempts safe, drop all others."""
+    async def prepare(self, order: pb.WritePrepare) -> pb.Prepared:
+        """Make the named attempts safe, drop all others. Rows that failed are an answer, where they
+        are tolerated: the order comes again without them.
+        """
         counted, others = self._stages.named(order.txn_id, order.slots)
         await self._wait_for_puts(counted)
         check_rows(counted, order.slots)
         self._stages.end(order.txn_id)
         for stage in others:
             await self._discard(stage)
-        staged = [staging for stage in counted for staging in stage.stagings.values()]
-        with within(order.traceparent):
-            state = await self._run("prepare", lambda: self._prepare(order, staged))
+        state, failed = b"", self._failed.pop(order.txn_id, deque())
+        if not failed:
+            await self._run("leave_out", lambda: _leave_out(counted, order))
+            staged = [staging for stage in counted for staging in stage.stagings.values()]
+            try:
+                with within(order.traceparent):
+                    state = await self._run("prepare", lambda: self._prepare(order, staged))
+            except FailedRowsError as error:
+                if not self._sink.tolerates_failed_rows:
+                    raise
+                failed = _failed_rows(counted, error)
+        if failed:
+            self._stages.keep(order.txn_id, counted)
+            self._failed[order.txn_id] = failed
+            return _name_failed(order.txn_id, failed)
         self._prepared[order.txn_id] = _Prepared(state, order.traceparent)
-        return PreparedTxn(order.txn_id, self.epoch, state, order.token)
+        prepared = PreparedTxn(order.txn_id, self.epoch, state, order.token)
+        return pb.Prepared(txn=prepared_to_proto(prepared))
 
     def _prepare(self, order: pb.WritePrepare, staged: list[Staging]) -> bytes:
         state = self._sink.prepare(order.txn_id, self.epoch, staged, order.token) or b""
@@ -262,6 +291,34 @@ class Committer:
             return await asyncio.get_running_loop().run_in_executor(threads, context.run, call)
         except Exception as error:
             raise as_connector_error(error, f"{self._name}.{stage}") from error
+
+
+def _leave_out(stages: list[Stage], order: pb.WritePrepare) -> None:
+    """Remove the rows that the host leaves out."""
+    rows = {one.slot: one.rows for one in order.left_out}
+    for stage in stages:
+        if stage.slot in rows:
+            stage.leave_out(rows[stage.slot])
+
+
+def _failed_rows(stages: list[Stage], error: FailedRowsError) -> deque[pb.FailedRow]:
+    """Return failed rows by their slots, in order."""
+    found = [
+        pb.FailedRow(slot=stage.slot, row=stage.number_of(staging, row), reason=why.diagnostic())
+        for staging, row, why in error.rows
+        for stage in stages
+        if any(one is staging for one in stage.stagings.values())
+    ]
+    return deque(sorted(found, key=lambda one: (one.slot, one.row)))
+
+
+def _name_failed(txn_id: int, failed: deque[pb.FailedRow]) -> pb.Prepared:
+    """Return an answer with the first failed rows; the others are left for the next one."""
+    answer, size = pb.Prepared(txn=pb.PreparedTxn(txn_id=txn_id)), 0
+    while failed and len(answer.failed) < _FAILED_MOST and size < _FAILED_BYTES_MOST:
+        size += failed[0].ByteSize()
+        answer.failed.append(failed.popleft())
+    return answer
 
 
 def _txn(last: PreparedTxn | tuple[int, int, bytes] | None) -> PreparedTxn | None:

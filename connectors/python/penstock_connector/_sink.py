@@ -9,17 +9,38 @@ order when the transaction is prepared.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from penstock_connector._alterable import Alterable
 from penstock_connector._connector import C
-from penstock_connector._errors import ConnectorError
+from penstock_connector._errors import ConnectorError, DataError
 from penstock_connector._values import CommitMode, PreparedTxn
 
 Refused: TypeAlias = "Sequence[tuple[int, ConnectorError]] | None"
 """Rows of a batch that were not taken: index and why. None or empty: all were taken."""
+
+
+class FailedRowsError(DataError):
+    """Rows that can never be written, as `prepare` found out.
+
+    Attributes:
+        rows: The staging of each row, its number among all rows that were put there, and why.
+    """
+
+    def __init__(self, rows: Sequence[tuple[Staging, int, DataError]]) -> None:
+        _, number, first = rows[0]
+        super().__init__(
+            first.code,
+            f"{len(rows)} row(s) cannot be written; the first is row {number}: {first.message}",
+            fix=first.fix,
+            config_path=first.config_path,
+            detail=first.detail,
+            dataset=first.dataset,
+        )
+        self.rows = rows
 
 
 class Sink(Alterable[C]):
@@ -63,13 +84,29 @@ class Sink(Alterable[C]):
         """
 
     def write_batch(self, dataset: str, rows: pa.RecordBatch) -> Refused:
-        """Write rows, in order. A refused row here fails the transaction: rows to be skipped are
-        named by `check_batch`, while they can still go to the dead letters.
+        """Write rows, in order.
+
+        Returns:
+            Rows that can never be written, each with a DataError; all others are written. They go
+            to the dead letters where `errors.tolerance` allows it, else they end the task.
+
+        Raises:
+            DataError: A row can never be written, and it is not known which one. Where such rows
+                are tolerated, halves of the batch are written until the row is found: those before
+                it may come again.
         """
         raise NotImplementedError
 
     def flush(self) -> None:
         """Make everything written so far durable. The host commits offsets after this."""
+
+
+@runtime_checkable
+class LeavingOut(Protocol):
+    """A staging of a sink that reports failed rows."""
+
+    def leave_out(self, rows: AbstractSet[int]) -> None:
+        """Remove rows, by their numbers among all rows that were put. Some may be gone already."""
 
 
 @runtime_checkable
@@ -95,10 +132,15 @@ class TransactionalSink(Alterable[C]):
     Attributes:
         commit_modes: TWO_PHASE, or SINK when the sink itself stores the token (see `committed`).
         commit_every: Wanted seconds between commits; 0 for as soon as there are rows.
+        reports_failed_rows: Whether `prepare` may raise FailedRowsError. Its stagings are
+            `LeavingOut` then.
+        tolerates_failed_rows: Whether it should: the connector tolerates failed rows.
     """
 
     commit_modes: ClassVar[tuple[CommitMode, ...]] = (CommitMode.TWO_PHASE,)
     commit_every: ClassVar[float] = 0.0
+    reports_failed_rows: ClassVar[bool] = False
+    tolerates_failed_rows: bool = False
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Open what is needed to write. A sink that can, refuses lower epochs of the task now."""
@@ -139,6 +181,10 @@ class TransactionalSink(Alterable[C]):
 
         Returns:
             State, at most 64 KiB, stored by the host in one write with the offsets.
+
+        Raises:
+            FailedRowsError: rows that can never be written; only where they are tolerated. Nothing
+                is prepared, and the same stagings come again, without these rows.
         """
         raise NotImplementedError
 

@@ -7,24 +7,27 @@ count; all others are dropped. So no row is written twice and none is lost (inva
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock_connector._errors import ConnectorError, RetriableError
-from penstock_connector._sink import Staging
+from penstock_connector._sink import LeavingOut, Staging
 
 
 @dataclass(slots=True, eq=False)
 class Stage:
-    """One attempt at a slot: a staging per schema, in order of arrival."""
+    """One attempt at a slot: a staging per schema, in order of arrival. `batches` are the schema
+    and number of rows of each batch that was put, `rows` those that were taken.
+    """
 
     txn_id: int
     slot: int
     attempt: int
     stagings: dict[int, Staging] = field(default_factory=dict)
+    batches: list[tuple[int, int]] = field(default_factory=list)
     rows: int = 0
     last_seq: int = 0
     complete: bool = False
@@ -36,6 +39,44 @@ class Stage:
         """End the stagings: no more rows come."""
         for staging in self.stagings.values():
             staging.close()
+
+    def leave_out(self, rows: Sequence[int]) -> None:
+        """Remove rows, by their numbers in the slot."""
+        first, left = dict.fromkeys(self.stagings, 0), set(rows)
+        found: dict[int, set[int]] = {schema_id: set() for schema_id in self.stagings}
+        before = 0
+        for schema_id, count in self.batches:
+            here = {row for row in left if row < before + count}
+            found[schema_id] |= {row - before + first[schema_id] for row in here}
+            left -= here
+            first[schema_id] += count
+            before += count
+        for schema_id, numbers in found.items():
+            staging = self.stagings[schema_id]
+            if not numbers:
+                continue
+            if not isinstance(staging, LeavingOut):
+                raise ConnectorError(
+                    "connector.defect",
+                    f"a sink reports failed rows, and {type(staging).__name__} has no `leave_out`",
+                )
+            staging.leave_out(numbers)
+
+    def number_of(self, staging: Staging, row: int) -> int:
+        """Return the number in the slot of a row of a staging."""
+        (wanted,) = (id_ for id_, one in self.stagings.items() if one is staging)
+        before = 0
+        for schema_id, count in self.batches:
+            if schema_id == wanted:
+                if row < count:
+                    return before + row
+                row -= count
+            before += count
+        raise ConnectorError(
+            "connector.defect",
+            f"a failed row is named that was not put: {row} beyond the last one",
+            fix="Name rows by their numbers among all rows that were put to the staging.",
+        )
 
     def discard(self) -> None:
         """Drop everything of it; a put that still runs finds out at its next batch."""
@@ -94,10 +135,14 @@ class Stages:
                 )
         return counted, [stage for stage in stages.values() if stage not in counted]
 
-    def end(self, txn_id: int) -> list[Stage]:
-        """Close a transaction for puts, and return its stages."""
+    def end(self, txn_id: int) -> None:
+        """Close a transaction for puts, and forget its stages."""
         self._done = max(self._done, txn_id)
-        return list(self._open.pop(txn_id, {}).values())
+        self._open.pop(txn_id, None)
+
+    def keep(self, txn_id: int, stages: Iterable[Stage]) -> None:
+        """Remember stages of a closed transaction: it is prepared again."""
+        self._open[txn_id] = {(stage.slot, stage.attempt): stage for stage in stages}
 
     def drop_all(self) -> list[Stage]:
         """Forget everything that was not prepared."""

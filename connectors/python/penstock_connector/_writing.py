@@ -139,6 +139,7 @@ class Writing:
         every = max(getattr(sink, "commit_every", 0.0), getattr(kind, "commit_every", 0.0))
         opened = _opened(_mode(kind, order.commit_mode), committed, every)
         opened.describes_datasets = _reports_columns(kind)
+        opened.reports_failed_rows = sink.reports_failed_rows
         return task, opened
 
     async def _end_older(self, task_id: str, epoch: int) -> None:
@@ -264,8 +265,7 @@ async def _answer(task: Committer, request: pb.WriteRequest) -> pb.WriteResponse
         case "describe":
             return pb.WriteResponse(described=await task.describe(request.describe))
         case "prepare":
-            txn = await task.prepare(request.prepare)
-            return pb.WriteResponse(prepared=pb.Prepared(txn=prepared_to_proto(txn)))
+            return pb.WriteResponse(prepared=await task.prepare(request.prepare))
         case "commit":
             return pb.WriteResponse(txn_committed=await task.commit(request.commit.txn_id))
         case "close":

@@ -12,11 +12,14 @@ import contextlib
 import mmap
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import IO, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock_connector._errors import RetriableError
 from penstock_connector._sink import Refused
@@ -71,14 +74,22 @@ class MemoryStaging:
     Attributes:
         dataset: Their dataset.
         batches: The rows that were taken, in order.
+        numbers: Those of the rows of each batch among all rows that were put, where asked for.
     """
 
     def __init__(
-        self, dataset: str, reject: Callable[[pa.RecordBatch], Refused], budget: Budget
+        self,
+        dataset: str,
+        reject: Callable[[pa.RecordBatch], Refused],
+        budget: Budget,
+        *,
+        numbered: bool = False,
     ) -> None:
         self.dataset = dataset
-        self.batches: list[pa.RecordBatch] = []
+        self.batches: deque[pa.RecordBatch] = deque()
+        self.numbers: deque[pa.UInt64Array] = deque()
         self._reject, self._budget, self._size = reject, budget, 0
+        self._numbered, self._rows = numbered, 0
 
     def put(self, rows: pa.RecordBatch) -> Refused:
         """Keep rows, but for those that are rejected."""
@@ -87,7 +98,18 @@ class MemoryStaging:
         self._budget.take(kept.nbytes)
         self._size += kept.nbytes
         self.batches.append(kept)
+        if self._numbered:
+            self.numbers.append(_numbers(self._rows, rows.num_rows, rejected))
+            self._rows += rows.num_rows
         return rejected
+
+    def leave_out(self, rows: AbstractSet[int]) -> None:
+        """Remove rows, by their numbers among all rows that were put."""
+        gone = pa.array(sorted(rows), pa.uint64())
+        for at, numbers in enumerate(self.numbers):
+            kept = pc.invert(pc.is_in(numbers, gone))
+            self.batches[at] = self.batches[at].filter(kept)
+            self.numbers[at] = numbers.filter(kept)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -95,8 +117,15 @@ class MemoryStaging:
     def discard(self) -> None:
         """Let the rows go."""
         self.batches.clear()
+        self.numbers.clear()
         self._budget.give(self._size)
         self._size = 0
+
+
+def _numbers(first: int, count: int, rejected: Refused) -> pa.UInt64Array:
+    """Return the numbers of rows but for the rejected ones."""
+    numbers = pc.add(pc.indices_nonzero(pa.repeat(True, count)), pa.scalar(first, pa.uint64()))
+    return without_rejected(pa.record_batch([numbers], ["n"]), rejected).column(0)
 
 
 def without_rejected(rows: pa.RecordBatch, rejected: Refused) -> pa.RecordBatch:

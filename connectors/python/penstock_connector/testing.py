@@ -281,6 +281,7 @@ class SinkTask:
     def __init__(self, bed: Testbed, order: sink_pb.WriteOpen) -> None:
         self.metrics: dict[str, float] = {}
         self.last_prepared: PreparedTxn | None = None
+        self.left_out: list[sink_pb.FailedRow] = []
         self._bed = bed
         self._order = order
         self._schemas = Schemas()
@@ -356,12 +357,22 @@ class SinkTask:
         self, txn_id: int, slots: Sequence[tuple[int, int, int]], token: bytes = b"token"
     ) -> PreparedTxn:
         """End a transaction's rows. `slots` are (slot, attempt, rows) of the attempts that
-        count.
+        count. Rows that the sink names as failed are left out; `left_out` has them.
         """
         named = [sink_pb.PutSlot(slot=s, attempt=a, rows=r) for s, a, r in slots]
-        self.send(prepare=sink_pb.WritePrepare(txn_id=txn_id, token=token, slots=named))
-        self.last_prepared = prepared_from_proto(self.until("prepared").prepared.txn)
-        return self.last_prepared
+        self.left_out = []
+        while True:
+            rows: dict[int, list[int]] = {}
+            for one in self.left_out:
+                rows.setdefault(one.slot, []).append(one.row)
+            left_out = [sink_pb.SlotRows(slot=slot, rows=rows[slot]) for slot in rows]
+            order = sink_pb.WritePrepare(txn_id=txn_id, token=token, slots=named, left_out=left_out)
+            self.send(prepare=order)
+            prepared = self.until("prepared").prepared
+            self.left_out += prepared.failed
+            if not prepared.failed:
+                self.last_prepared = prepared_from_proto(prepared.txn)
+                return self.last_prepared
 
     def commit(self, txn_id: int) -> sink_pb.TxnCommitted:
         """Make a prepared transaction visible."""
@@ -412,6 +423,7 @@ def sink_task(
     commit_mode: CommitMode = CommitMode.UNSPECIFIED,
     last_prepared: PreparedTxn | None = None,
     recover: bool = False,
+    tolerates_failed_rows: bool = False,
     bed: Testbed | None = None,
 ) -> Iterator[SinkTask]:
     """Run one task of a sink.
@@ -423,6 +435,7 @@ def sink_task(
         commit_mode: The wanted mode; unset takes the sink's best.
         last_prepared: What the host stored last: `SinkTask.last_prepared` of an earlier run.
         recover: `last_prepared` may not have been applied.
+        tolerates_failed_rows: Failed rows are left out, not the end.
         bed: A server to use; one of its own when None.
     """
     if bed is None:
@@ -435,6 +448,7 @@ def sink_task(
                 commit_mode=commit_mode,
                 last_prepared=last_prepared,
                 recover=recover,
+                tolerates_failed_rows=tolerates_failed_rows,
                 bed=own,
             ) as task,
         ):
@@ -447,6 +461,7 @@ def sink_task(
         commit_mode=plugin_pb.CommitMode.Name(int(commit_mode)),
         last_prepared=prepared_to_proto(last_prepared) if last_prepared else None,
         recover=recover,
+        tolerates_failed_rows=tolerates_failed_rows,
     )
     task = SinkTask(bed, order)
     try:

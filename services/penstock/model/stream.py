@@ -6,12 +6,12 @@ Rows never appear here: they go from source to sink inside of a Spark job (see
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.model.connector import CommitMode
-from penstock.model.errors import Diagnostic
+from penstock.model.errors import DataError, Diagnostic
 
 if TYPE_CHECKING:  # services that process no rows use these types, too, without loading pyarrow
     import pyarrow as pa
@@ -157,13 +157,43 @@ class PreparedTxn:
 @dataclass(frozen=True, slots=True)
 class PutSlot:
     """The successful attempt of a slot, with its number of rows. `detail` is the report of the
-    sink writer on the executor.
+    sink writer on the executor. `left_out` are rows that are not to be written, by their numbers
+    among all rows that were put.
     """
 
     slot: int
     attempt: int
     rows: int
     detail: Mapping[str, Any] = field(default_factory=dict)
+    left_out: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A row that a sink can never write. `row` is its number among all rows of the slot that were
+    put.
+    """
+
+    slot: int
+    row: int
+    reason: Diagnostic
+
+
+class FailedRowsError(DataError):
+    """A sink prepared nothing, since it can never write some rows. It prepares the others when
+    these are left out.
+    """
+
+    def __init__(self, rows: Sequence[FailedRow]) -> None:
+        first = rows[0].reason
+        super().__init__(
+            first.code or "sink.row_refused",
+            f"the sink cannot write {len(rows)} row(s), the first: {first.message}",
+            fix=first.fix or "Correct the row at the source, or filter it with a transform.",
+            config_path=first.config_path,
+            dataset=first.dataset,
+        )
+        self.rows = tuple(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +202,10 @@ class WriteOpened:
 
     `committed` is set in SINK mode: the last transaction in the sink; the task resumes from its
     token. `commit_every` is the interval of commits in seconds; 0: as soon as there are rows.
+    `reports_failed_rows`: its `prepare` may raise `FailedRowsError`.
     """
 
     commit_mode: CommitMode
     committed: PreparedTxn | None = None
     commit_every: float = 0.0
+    reports_failed_rows: bool = False

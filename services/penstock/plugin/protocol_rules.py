@@ -11,7 +11,7 @@ The first message that breaks a rule raises an InternalError `plugin.protocol.<r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -22,8 +22,16 @@ from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2
 from penstock.model import columns
 from penstock.model.connector import CommitMode
-from penstock.model.errors import ConfigError, FencedError
-from penstock.model.stream import BatchReady, Checkpoint, PreparedTxn, StreamSchema, WriteOpened
+from penstock.model.errors import ConfigError, ErrorClass, FencedError
+from penstock.model.stream import (
+    BatchReady,
+    Checkpoint,
+    FailedRow,
+    PreparedTxn,
+    PutSlot,
+    StreamSchema,
+    WriteOpened,
+)
 from penstock.plugin.errors import escape_text, protocol_violation
 from penstock.wire.connector import PREPARED
 from penstock_values.identity import is_partition_id
@@ -266,7 +274,37 @@ def check_opened(message: pb.WriteOpened, requested: CommitMode, epoch: int) -> 
                 "task runs, the sink belongs to another connector.",
             )
     every = message.commit_every.ToTimedelta().total_seconds()
-    return WriteOpened(mode, committed, max(0.0, every))
+    return WriteOpened(mode, committed, max(0.0, every), message.reports_failed_rows)
+
+
+_MAX_FAILED_ROWS: Final = 1_000
+"""Failed rows of an answer."""
+
+
+def check_failed_rows(
+    rows: Sequence[FailedRow], slots: Sequence[PutSlot], *, is_tolerant: bool
+) -> None:
+    """Check the rows that the sink cannot write.
+
+    Raises:
+        InternalError: `plugin.protocol.failed_rows`.
+    """
+    known = {slot.slot: set(slot.left_out) for slot in slots}
+    wrong = ""
+    if not is_tolerant:
+        wrong = "failed rows are named, and the host does not tolerate them"
+    elif len(rows) > _MAX_FAILED_ROWS:
+        wrong = f"{len(rows)} failed rows are named at once; {_MAX_FAILED_ROWS} are allowed"
+    for one in rows:
+        if one.slot not in known:
+            wrong = wrong or f"a failed row is in slot {one.slot}, which was not named"
+        elif one.row in known[one.slot]:
+            wrong = wrong or f"failed row {one.row} of slot {one.slot} is named twice"
+        elif one.reason.error_class not in {ErrorClass.DATA, ErrorClass.UNSPECIFIED}:
+            wrong = wrong or f"failed row {one.row} of slot {one.slot} is no error of its data"
+        known.setdefault(one.slot, set()).add(one.row)
+    if wrong:
+        raise protocol_violation("failed_rows", wrong)
 
 
 def check_prepared(message: pb.Prepared, txn_id: int, epoch: int, token: bytes) -> PreparedTxn:

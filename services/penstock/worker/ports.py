@@ -70,7 +70,12 @@ class SinkWriter(Protocol):
         """Return what an executor needs to write rows into a slot of a transaction."""
 
     async def prepare(self, txn_id: int, slots: Sequence[PutSlot], token: bytes) -> PreparedTxn:
-        """Make the rows of these attempts durable, not those of others."""
+        """Make the rows of these attempts durable, not those of others.
+
+        Raises:
+            FailedRowsError: some can never be written. Nothing is prepared; it may be called again,
+                with these rows left out.
+        """
 
     async def commit(self, txn_id: int) -> None:
         """Make a prepared transaction visible. Idempotent."""

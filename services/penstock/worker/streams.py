@@ -78,7 +78,10 @@ class StreamFactory:
         if resolved.writes_plugin:
             process, target = await acquire_plugin(self._host, resolved, "sink", owner)
             plugin_metrics.append(metrics := PluginMetrics(process.plugin, "sink"))
-            return PluginSinkStream(process, target, plan, metrics=metrics)
+            is_tolerant = not resolved.settings.rejected_rows.tolerance.is_none
+            return PluginSinkStream(
+                process, target, plan, metrics=metrics, tolerates_failed_rows=is_tolerant
+            )
         rules = resolved.topic_rules
         return self._topics.writer(
             plan.task_id,

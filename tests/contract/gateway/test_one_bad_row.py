@@ -1,4 +1,4 @@
-"""One bad row among a thousand (D8): read, transformed or written; whatever the policy."""
+"""One bad row among a thousand (D8): read, transformed, put or written; whatever the policy."""
 
 import base64
 import json
@@ -19,10 +19,13 @@ LINE = {
     "read": "{ no json\n",
     "transform": '{"id": 500, "value": "x", "kind": "good"}\n',
     "write": '{"id": 500, "value": "500", "kind": "bad"}\n',
+    "prepare": '{"id": 500, "value": "500", "kind": "late"}\n',
 }
+TOLD = {"prepare": "write"}
+"""The stage of a dead letter, where it has another name."""
 
 
-@pytest.fixture(params=["read", "transform", "write"])
+@pytest.fixture(params=["read", "transform", "write", "prepare"])
 def stage(request):
     return request.param
 
@@ -90,7 +93,7 @@ def test_it_ends_the_task_before_its_offset_or_is_the_only_letter(gateway, made,
     wait_until(lambda: letters(gateway, name), READY, "a letter")
     assert written(tmp_path) == others, "its neighbours are written once"
     (letter,) = letters(gateway, name)
-    assert (letter["stage"], letter["connector"]) == (stage, name)
+    assert (letter["stage"], letter["connector"]) == (TOLD.get(stage, stage), name)
     assert letter["code"] in status, "the reason that ended the task"
     assert "in.jsonl" in letter["partition"]
     assert letter["epoch"] >= 1
@@ -107,7 +110,7 @@ def test_it_ends_the_task_before_its_offset_or_is_the_only_letter(gateway, made,
         assert letter["attempt"] >= 0
 
 
-@pytest.mark.parametrize("stage", ["transform", "write"])
+@pytest.mark.parametrize("stage", ["transform", "write", "prepare"])
 def test_a_bad_row_of_a_topic_is_told_by_its_numbers_there(gateway, made, tmp_path, stage):
     """Those of exactly this row, in the middle of its batch."""
     topic, name = f"thousand-{stage}", f"reads-thousand-{stage}"

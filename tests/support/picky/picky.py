@@ -1,5 +1,6 @@
 """A sink that refuses rows whose `kind` is `bad`, and those whose kind is `tell` with its secret in
-the words; and fails a few times when a file says so.
+the words; and fails a few times when a file says so. Rows whose kind is `late` make it fail only
+when they are written.
 """
 
 import json
@@ -25,6 +26,10 @@ class Picky(Sink[PickyConfig]):
 
     name = "picky-sink"
 
+    def connect(self) -> None:
+        """Keep no rows yet."""
+        self._lines: list[str] = []
+
     def check_batch(self, dataset: str, rows: pa.RecordBatch) -> Refused:
         """Fail as often as was said, then refuse what is bad."""
         failures = Path(self.config.failures) if self.config.failures else None
@@ -42,10 +47,17 @@ class Picky(Sink[PickyConfig]):
         return [(row, reasons[kind]) for row, kind in enumerate(kinds) if kind in reasons]
 
     def write_batch(self, dataset: str, rows: pa.RecordBatch) -> Refused:
-        """Append rows."""
-        with Path(self.config.file).open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows.to_pylist())
+        """Keep rows, unless one is late."""
+        if "late" in rows.column("kind").to_pylist():
+            raise DataError("picky.late", "one of these rows is bad")
+        self._lines += [json.dumps(row) + "\n" for row in rows.to_pylist()]
         return None
+
+    def flush(self) -> None:
+        """Append the rows."""
+        with Path(self.config.file).open("a", encoding="utf-8") as file:
+            file.writelines(self._lines)
+        self._lines.clear()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.api.connector.v1 import sink_service_pb2 as pb
+from penstock.api.error.v1 import diagnostic_pb2 as pb_error
 from penstock.model.connector import CommitMode
 from penstock.model.errors import (
     ConfigError,
@@ -19,7 +20,7 @@ from penstock.model.errors import (
     SchemaError,
 )
 from penstock.model.metrics import PluginMetric
-from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
+from penstock.model.stream import FailedRowsError, PreparedTxn, PutSlot, StreamSchema
 from penstock.plugin.limits import StreamLimits
 from penstock.plugin.streams.sink_stream import PluginSinkStream
 from penstock.plugin.streams.source_events import PluginMetrics
@@ -46,13 +47,17 @@ def deadlines_of(usual, scripts):
 def writing(kit, run):
     """Runs `body(stream)` on a sink that plays scripts instead of some of its answers."""
 
-    def write(body, asked=CommitMode.TWO_PHASE, open_it=True, metrics=None, **scripts):
+    def write(
+        body, asked=CommitMode.TWO_PHASE, open_it=True, metrics=None, tolerant=False, **scripts
+    ):
         async def scenario():
             deadlines = deadlines_of(kit.deadlines, scripts)
             async with kit.running(connector="sink", deadlines=deadlines) as process:
                 config = {name: kit.script(script) for name, script in scripts.items()}
                 target = kit.target("sink", **config)
-                stream = PluginSinkStream(process, target, kit.plan(), metrics=metrics)
+                stream = PluginSinkStream(
+                    process, target, kit.plan(), metrics=metrics, tolerates_failed_rows=tolerant
+                )
                 if not open_it:
                     return await body(stream)
                 await stream.open(5, asked, None, False)
@@ -303,3 +308,47 @@ def test_a_sink_that_never_prepares_is_warned_of_and_fails_with_its_stage(writin
     assert error.code == "plugin.deadline"
     assert "stage plugin.write.prepare took longer than 0.5 s" in error.diagnostic.message
     assert "has not answered stage plugin.write.prepare for 0.1 s" in caplog.text
+
+
+def failed(*rows, error_class=pb_error.ERROR_CLASS_DATA):
+    """Return an answer that names rows which the sink cannot write."""
+    named = [
+        pb.FailedRow(
+            slot=slot,
+            row=row,
+            reason=pb_error.Diagnostic(code="t.bad", message="bad", error_class=error_class),
+        )
+        for slot, row in rows
+    ]
+    return pb.WriteResponse(prepared=pb.Prepared(txn=pb.PreparedTxn(txn_id=1), failed=named))
+
+
+def test_rows_that_the_sink_cannot_write_are_named_with_their_reasons(writing):
+    with pytest.raises(FailedRowsError, match=r"cannot write 2 row.s., the first: bad") as caught:
+        writing(prepare, tolerant=True, prepare=[failed((0, 2), (1, 0))])
+    found = [(one.slot, one.row, one.reason.code) for one in caught.value.rows]
+    assert found == [(0, 2, "t.bad"), (1, 0, "t.bad")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "tolerant", "why"),
+    [
+        (failed((0, 2)), False, "does not tolerate them"),
+        (failed((7, 2)), True, "in slot 7, which was not named"),
+        (failed((0, 2), (0, 2)), True, "row 2 of slot 0 is named twice"),
+        (failed(*((0, n) for n in range(1_001))), True, "1001 failed rows are named at once"),
+        (failed((0, 2), error_class=pb_error.ERROR_CLASS_RETRIABLE), True, "no error of its data"),
+    ],
+)
+def test_failed_rows_that_cannot_be_are_a_protocol_error(writing, answer, tolerant, why):
+    with pytest.raises(InternalError, match=why) as caught:
+        writing(prepare, tolerant=tolerant, prepare=[answer])
+    assert caught.value.diagnostic.code == "plugin.protocol.failed_rows"
+
+
+def test_a_row_that_was_left_out_cannot_fail_again(writing):
+    async def body(stream):
+        return await stream.prepare(1, [replace(SLOTS[0], left_out=(2,)), SLOTS[1]], b"")
+
+    with pytest.raises(InternalError, match="row 2 of slot 0 is named twice"):
+        writing(body, tolerant=True, prepare=[failed((0, 2))])

@@ -38,6 +38,9 @@ class Streams:
         place = self.place.ticket("t-letters", [[]], txn_id=txn_id).slots[0].write
         return {**place, "slot": slot}
 
+    def count_staged(self, txn_id):
+        return 0
+
     def stage(self, txn_id, slots):
         self.staged[txn_id] = slots
 

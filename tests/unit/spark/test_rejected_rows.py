@@ -2,6 +2,8 @@
 arrive. In Spark, in kernels, and where both are mixed.
 """
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -9,6 +11,7 @@ from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
 from penstock.model.errors import DataError, Diagnostic, ErrorClass
 from penstock.model.schema_drift import make_fit_kernel
 from penstock.model.step import Step
+from penstock.spark.connector_io.sink_writer import reject_spec
 from penstock.spark.rejected_rows import RejectedRows
 from penstock.transform.configuration import Extensions, build_chain
 from penstock_values.semantic_types import semantic_type
@@ -62,6 +65,32 @@ def moved(loop, engine, plugin):
 
 def stages(report):
     return [(row, reason.code, reason.config_path) for row, reason in report.rejected_by_chain]
+
+
+@pytest.mark.parametrize("chain", [(PICKY,), (DIVIDE, PICKY)], ids=["fused", "in Spark"])
+def test_rows_that_failed_at_the_sink_are_found_in_the_source_again(
+    loop, engine, plugin, chain, steps
+):
+    """They are counted among the rows that were put, which are fewer and have other numbers."""
+    plan = engine.build(
+        "rejected", SCHEMA, steps({"type": "Filter", "condition": "id % 2 = 1"}, *chain), 1
+    )
+    ticket = plugin.ticket("rejected", [[1]])
+    (slot,) = ticket.slots
+    put = 498 if len(chain) == 2 else 499
+
+    def run(spec):
+        again = replace(ticket, slots=(replace(slot, write=spec),))
+        (report,) = loop.run_until_complete(engine.run(plan, again))
+        return report
+
+    report = run(reject_spec([(0, REASON), (2, REASON), (put - 1, REASON)], put))
+    first = 3 if len(chain) == 2 else 1
+    assert report.error is None, report.error
+    assert [row for row, _ in report.rejected] == [first, 9 if len(chain) == 2 else 7, 999]
+    assert report.rows_out == put - 3
+    assert run(reject_spec([(1, REASON)], put + 1)).error.code == "transform.not_repeatable"
+    assert run(reject_spec([(put, REASON)], put)).error.code == "plugin.protocol.failed_rows"
 
 
 def test_in_spark_the_neighbours_pass(steps, moved):

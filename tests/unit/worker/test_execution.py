@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.connector_config.dead_letters import RejectedRowRules
+from penstock.connector_config.dead_letters import TOLERATE_ALL, RejectedRowRules
 from penstock.connector_config.settings import RetryPolicy
 from penstock.model.drift_policy import DriftRules
-from penstock.model.errors import ConfigError
-from penstock.model.stream import BatchReady, StreamSchema
+from penstock.model.errors import ConfigError, Diagnostic
+from penstock.model.stream import BatchReady, FailedRow, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
 from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
 from penstock.worker.task.execution import BatchExecutor, DriftHandler
@@ -24,6 +24,9 @@ from penstock.worker.task.micro_batches import MicroBatch
 ARROW = pa.schema([("id", pa.int64())])
 BATCHES = (BatchReady(1, 1, "p", 30, 300), BatchReady(2, 2, "q", 10, 100))
 MICRO_BATCH = MicroBatch(BATCHES, {}, 1, 2, 0.0)
+
+
+WHY = Diagnostic("test.bad", "bad")
 
 
 class Plan:
@@ -46,6 +49,7 @@ class Bench:
 
     def __init__(self, refuses: str = "", fails: str = "") -> None:
         self.refuses, self.fails = refuses, fails
+        self.rejected: list[tuple[int, list[int], int]] = []
         self.executor = BatchExecutor(
             self,
             self,
@@ -57,7 +61,7 @@ class Bench:
             wait_for_commits=self.settle,
             inspections=Inspections(),
             schema_announcer=DriftHandler(DriftRules(), self),
-            rejected_rows=RejectedRowHandler(RejectedRowRules()),
+            rejected_rows=RejectedRowHandler(RejectedRowRules(TOLERATE_ALL, discard=True)),
             retries=RetryPolicy(),
         )
         for number, dataset in ((1, "first"), (2, "second")):
@@ -84,6 +88,10 @@ class Bench:
 
     async def run(self, plan: Plan, ticket: Ticket, *, lag: float) -> list[SlotReport]:
         slot = ticket.slots[0]
+        if slot.write["kind"] == "reject":
+            numbers = [row for row, _ in slot.write["rejected"]]
+            self.rejected.append((slot.slot, numbers, slot.write["count"]))
+            return [SlotReport(slot.slot, 2, slot.rows, 0, tuple((n, WHY) for n in numbers))]
         if not self.fails:
             return [SlotReport(slot.slot, 1, slot.rows, slot.rows)]
         if slot.read["what"][1] == 1 + (self.fails == "second"):
@@ -96,6 +104,23 @@ class Bench:
 
     def move(self) -> Any:
         return asyncio.run(self.executor.execute(1, MICRO_BATCH, 0.5))
+
+
+def test_rows_that_failed_at_the_sink_are_left_out_and_counted_as_failed() -> None:
+    bench = Bench()
+
+    async def move() -> Any:
+        moved = await bench.executor.execute(1, MICRO_BATCH, 0.5)
+        rows = [FailedRow(1, 4, WHY), FailedRow(1, 2, WHY), FailedRow(0, 29, WHY)]
+        return moved, await bench.executor.reject_failed(1, moved, rows)
+
+    moved, left = asyncio.run(move())
+    assert [slot.left_out for slot in moved.slots] == [(), ()]
+    assert [slot.left_out for slot in left.slots] == [(29,), (2, 4)]
+    assert [slot.rows for slot in left.slots] == [30, 10], "as they were put"
+    assert (left.rows_read, left.rows_written, left.rows_failed) == (40, 37, 3)
+    assert dict(left.datasets) == {"first": (30, 29), "second": (10, 8)}
+    assert bench.rejected == [(1, [2, 4], 10), (0, [29], 30)][::-1]
 
 
 def test_the_rows_of_all_schemas_move_in_one_micro_batch() -> None:

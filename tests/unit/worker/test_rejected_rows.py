@@ -96,7 +96,10 @@ class Place:
         return {"kind": "place", "slot": slot}
 
     def stage(self, txn_id, slots):
-        self.staged[txn_id] = list(slots)
+        self.staged[txn_id] = [*self.staged.get(txn_id, ()), *slots]
+
+    def count_staged(self, txn_id):
+        return len(self.staged.get(txn_id, ()))
 
 
 def bench(counts, rules=None, **posting):
@@ -314,6 +317,34 @@ def test_too_many_rejected_rows_end_the_task():
     done = [(STREAM, [batch(1, MAX_REJECTED_ROWS + 1)], report(apart=range(MAX_REJECTED_ROWS + 1)))]
     with pytest.raises(DataError, match=r"errors\.too_many"):
         take(letters, done)
+
+
+def fail(letters, made, before=0, txn=4):
+    done = [(STREAM, [batch(1, 10)], made)]
+    return asyncio.run(letters.handle_failed(txn, done, before, 0.0))
+
+
+def test_rows_that_fail_when_they_are_written_join_the_dead_letters_of_their_transaction():
+    _, place, letters = bench({1: 10, 2: 10})
+    take(letters, [(STREAM, [batch(1, 10)], report(apart=[3]))])
+    take(letters, [(STREAM, [batch(2, 10)], report(apart=[5]))], txn=5)
+    assert fail(letters, report(refused=[7])) == 1
+    assert [slot.slot for slot in place.staged[4]] == [0, 1], "both, in slots of their own"
+    assert [slot.slot for slot in place.staged[5]] == [0]
+
+
+def test_rows_that_fail_late_count_as_the_latest_in_a_window():
+    letters = RejectedRowHandler(RejectedRowRules(Tolerance(1, 10), discard=True))
+    take(letters, [(STREAM, [batch(1, 10)], report(apart=[9]))])
+    with pytest.raises(DataError, match=r"1 of 10 are tolerated"):
+        fail(letters, report(refused=[2]))
+
+
+def test_rows_that_fail_one_after_another_are_too_many_together():
+    letters = RejectedRowHandler(RejectedRowRules(TOLERATE_ALL, discard=True))
+    assert fail(letters, report(refused=[1]), before=MAX_REJECTED_ROWS - 1) == 1
+    with pytest.raises(DataError, match=r"errors\.too_many"):
+        fail(letters, report(refused=[1]), before=MAX_REJECTED_ROWS)
 
 
 def test_rejected_rows_are_logged_on_request_with_their_text_and_bounded(caplog):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock_connector import DataError, Op
+from penstock_connector import DataError, Op, Staging
+from penstock_connector.staging import MemoryStaging
 from penstock_net.http_sink.config import HttpSinkConfig
 from penstock_net.http_sink.jsontext import json_text
 from penstock_net.web.headers import is_header
@@ -25,36 +26,56 @@ _DELETE = DataError(
 )
 
 Row = dict[str, Any]
+Place = tuple[Staging, int]
+"""A row: its staging, and its number there."""
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of a staging. Where failed rows are tolerated, `numbers` are those of its rows there."""
+
+    staging: MemoryStaging
+    rows: pa.RecordBatch
+    numbers: pa.UInt64Array | None = None
+
+    def take(self, rows: Sequence[int]) -> Part:
+        """Return some of the rows."""
+        chosen = pa.array(rows, pa.int32())
+        numbers = None if self.numbers is None else self.numbers.take(chosen)
+        return Part(self.staging, self.rows.take(chosen), numbers)
+
+    def places(self) -> list[Place | None]:
+        """Return where each row is staged."""
+        if self.numbers is None:
+            return [None] * self.rows.num_rows
+        return [(self.staging, number) for number in self.numbers.to_pylist()]
+
+
+@dataclass(slots=True)
 class Outgoing:
     """A request that is to be sent.
 
     Attributes:
         url: Where.
         headers: Of its row, where it has just one.
-        body: Its rows.
-        rows: How many.
         key: What names its row for ever; empty: it is named by its number.
+        texts: Its rows.
+        places: Where each is staged; None where failed rows are not tolerated.
+        size: Bytes of the rows.
     """
-
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-    rows: int
-    key: str = ""
-
-
-@dataclass(slots=True)
-class _Open:
-    """Rows of a request that is not full yet."""
 
     url: str
     headers: Mapping[str, str]
     key: str
     texts: list[str] = field(default_factory=list)
+    places: list[Place | None] = field(default_factory=list)
     size: int = 0
+
+    def halves(self) -> tuple[Outgoing, Outgoing]:
+        """Return two requests with a half of the rows each."""
+        middle = len(self.texts) // 2
+        first = replace(self, texts=self.texts[:middle], places=self.places[:middle])
+        return first, replace(self, texts=self.texts[middle:], places=self.places[middle:])
 
 
 class Bodies:
@@ -67,6 +88,11 @@ class Bodies:
         self._begin, self._between, self._end = _frame(config)
         wanted = config.row_headers
         self._taken = None if "*" in wanted else {name.lower() for name in wanted}
+
+    @property
+    def are_addressed(self) -> bool:
+        """Whether a row has an address of its own."""
+        return bool(self._address.names)
 
     @property
     def columns(self) -> set[str]:
@@ -96,12 +122,13 @@ class Bodies:
         numbers: list[int] = pc.indices_nonzero(found).to_pylist()
         return numbers
 
-    def of(self, batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[Outgoing]:
+    def of(self, parts: Iterable[Part]) -> Iterator[Outgoing]:
         """Yield the requests of rows; rows with another address begin another one."""
         config = self._config
-        current: _Open | None = None
-        for dataset, batch in batches:
-            for row in batch.to_pylist():
+        current: Outgoing | None = None
+        for part in parts:
+            dataset = part.staging.dataset
+            for row, place in zip(part.rows.to_pylist(), part.places(), strict=True):
                 opened, text = self._opened(row, dataset), self._text(row, dataset)
                 size = len(text.encode())
                 if current is not None and (
@@ -109,18 +136,23 @@ class Bodies:
                     or len(current.texts) >= config.batch_rows
                     or current.size + size > config.batch_bytes
                 ):
-                    yield self._closed(current)
+                    yield current
                     current = None
                 current = current or opened
                 current.texts.append(text)
+                current.places.append(place)
                 current.size += size + len(self._between)
         if current is not None:
-            yield self._closed(current)
+            yield current
 
-    def _opened(self, row: Row, dataset: str) -> _Open:
+    def body(self, outgoing: Outgoing) -> bytes:
+        """Return the body of a request."""
+        return f"{self._begin}{self._between.join(outgoing.texts)}{self._end}".encode()
+
+    def _opened(self, row: Row, dataset: str) -> Outgoing:
         key = self._key.filled(row, dataset) if self._key else ""
         headers = self._headers(row) if self._config.row_headers else {}
-        return _Open(self._address.filled(row, dataset), headers, key)
+        return Outgoing(self._address.filled(row, dataset), headers, key)
 
     def _headers(self, row: Row) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -143,10 +175,6 @@ class Bodies:
         if self._config.format == "template":
             return self._template.filled(row, dataset)
         return json_text(row)
-
-    def _closed(self, made: _Open) -> Outgoing:
-        body = f"{self._begin}{self._between.join(made.texts)}{self._end}"
-        return Outgoing(made.url, made.headers, body.encode(), len(made.texts), made.key)
 
 
 def _frame(config: HttpSinkConfig) -> tuple[str, str, str]:

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-import pyarrow as pa
-
-from penstock_connector import ConnectorError, DataError, RetriableError
-from penstock_net.http_sink.bodies import Bodies, Outgoing
+from penstock_connector import ConnectorError, DataError, RetriableError, Staging
+from penstock_net.http_sink.bodies import Bodies, Outgoing, Part
 from penstock_net.http_sink.config import HttpSinkConfig
 from penstock_net.http_sink.jsontext import json_text
 from penstock_net.web.address import address_of
@@ -22,7 +20,11 @@ from penstock_net.web.login import Caller
 _ANY: Final = frozenset(range(100, 600))
 """All statuses: what they mean is decided here, by the keys."""
 
-Batches = Sequence[tuple[str, pa.RecordBatch]]
+FailedRow = tuple[Staging, int, DataError]
+"""A row that the server refused: its staging, its number there, and why."""
+
+_MOST_REFUSED: Final = 10_000
+"""Refused rows of a transaction: so many rarely have separate causes, and as many end the task."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,16 +44,17 @@ class Sender:
         self._callers = [Caller(config) for _ in range(config.parallel)]
         self._pool = ThreadPoolExecutor(config.parallel, thread_name_prefix="http")
 
-    def send(self, txn_id: int, batches: Batches) -> None:
-        """Send all rows of a transaction. The first error ends the other lanes, too.
+    def send(self, txn_id: int, parts: Sequence[Part]) -> list[FailedRow]:
+        """Send all rows of a transaction. Returns those that the server refused, where failed rows
+        are tolerated; any other error ends all lanes.
 
         Raises:
             ConnectorError: `http.…`
         """
-        failed = threading.Event()
-        lanes = self._divided(batches)
+        failed, refused = threading.Event(), list[FailedRow]()
+        lanes = self._divided(parts)
         sending = [
-            self._pool.submit(self._lane, number, txn_id, lane, failed)
+            self._pool.submit(self._lane, number, txn_id, lane, failed, refused)
             for number, lane in enumerate(lanes)
             if lane
         ]
@@ -59,6 +62,7 @@ class Sender:
         if errors:
             # what a lane was told to stop for is not the reason
             raise next((e for e in errors if not isinstance(e, _EndedError)), errors[0])
+        return refused
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -68,30 +72,58 @@ class Sender:
         for caller in self._callers:
             caller.close()
 
-    def _divided(self, batches: Batches) -> list[list[tuple[str, pa.RecordBatch]]]:
+    def _divided(self, parts: Sequence[Part]) -> list[list[Part]]:
         count = len(self._callers)
         if count == 1:
-            return [list(batches)]
-        lanes: list[list[tuple[str, pa.RecordBatch]]] = [[] for _ in range(count)]
-        for dataset, batch in batches:
-            wanted = batch.select(list(self._config.order_columns)).to_pylist()
+            return [list(parts)]
+        lanes: list[list[Part]] = [[] for _ in range(count)]
+        for part in parts:
+            wanted = part.rows.select(list(self._config.order_columns)).to_pylist()
             chosen = [zlib.crc32(json_text(row).encode()) % count for row in wanted]
             for number, lane in enumerate(lanes):
                 rows = [row for row, at in enumerate(chosen) if at == number]
                 if rows:
-                    lane.append((dataset, batch.take(pa.array(rows, pa.int32()))))
+                    lane.append(part.take(rows))
         return lanes
 
-    def _lane(self, lane: int, txn_id: int, batches: Batches, failed: threading.Event) -> None:
+    def _lane(
+        self,
+        lane: int,
+        txn_id: int,
+        parts: Sequence[Part],
+        failed: threading.Event,
+        refused: list[FailedRow],
+    ) -> None:
         try:
-            for number, outgoing in enumerate(self._bodies.of(batches)):
+            for number, outgoing in enumerate(self._bodies.of(parts)):
                 if failed.is_set():
                     raise _EndedError
-                numbered = f"{self._name}-{txn_id}-{lane}-{number}"
-                self._sent(self._callers[lane], outgoing, outgoing.key or numbered)
+                key = outgoing.key or f"{self._name}-{txn_id}-{lane}-{number}"
+                refused += self._sent_or_refused(self._callers[lane], outgoing, key)
+                if len(refused) > _MOST_REFUSED:
+                    raise refused[0][2]
         except BaseException:
             failed.set()
             raise
+
+    def _sent_or_refused(self, caller: Caller, outgoing: Outgoing, key: str) -> list[FailedRow]:
+        """Send a request. Where the server refuses it and that is tolerated, its halves are sent,
+        until the rows are found that it does not take.
+        """
+        place = outgoing.places[0]
+        try:
+            self._sent(caller, outgoing, key)
+        except DataError as error:
+            if place is None:
+                raise
+            if len(outgoing.texts) == 1:
+                return [(*place, error)]
+            return [
+                one
+                for number, half in enumerate(outgoing.halves())
+                for one in self._sent_or_refused(caller, half, f"{key}-{number}")
+            ]
+        return []
 
     def _sent(self, caller: Caller, outgoing: Outgoing, key: str) -> None:
         failures = 0
@@ -115,7 +147,11 @@ class Sender:
         if config.idempotency_key != "none":
             headers[config.idempotency_header] = key
         answer = caller.ask(
-            outgoing.url, method=config.method, headers=headers, body=outgoing.body, fine=_ANY
+            outgoing.url,
+            method=config.method,
+            headers=headers,
+            body=self._bodies.body(outgoing),
+            fine=_ANY,
         )
         if not config.is_ok(answer.status):
             raise self._meaning(caller, answer, outgoing)
@@ -124,6 +160,8 @@ class Sender:
         """Return what a status means: whether it is sent again, the keys say."""
         error = caller.refusal(answer, address_of(outgoing.url).shown)
         retried = self._config.is_retried(answer.status)
+        if error.code == "http.not_found" and self._bodies.are_addressed and not retried:
+            return DataError(error.code, error.message, fix="Check `url` and the row.")
         if retried == isinstance(error, RetriableError):
             return error
         kind = RetriableError if retried else DataError

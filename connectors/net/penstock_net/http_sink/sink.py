@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock_connector import CommitMode, SchemaError, Staging, TransactionalSink
+from penstock_connector import (
+    CommitMode,
+    FailedRowsError,
+    SchemaError,
+    Staging,
+    TransactionalSink,
+)
 from penstock_connector.staging import Budget, MemoryStaging
-from penstock_net.http_sink.bodies import Bodies
+from penstock_net.http_sink.bodies import Bodies, Part
 from penstock_net.http_sink.config import HttpSinkConfig
 from penstock_net.http_sink.sending import Sender
 from penstock_net.http_sink.template import ROW, TOPIC
@@ -27,6 +34,7 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
     name = "http-sink"
     title = "Rows as requests to web APIs"
     commit_modes: ClassVar[tuple[CommitMode, ...]] = (CommitMode.HOST,)
+    reports_failed_rows: ClassVar[bool] = True
 
     @classmethod
     def check(cls, config: HttpSinkConfig) -> None:
@@ -68,17 +76,22 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
     ) -> Staging:
         """Return a place in memory."""
         refused = functools.partial(self._bodies.refused, dataset=dataset)
-        return MemoryStaging(dataset, refused, self._budget)
+        numbered = self.tolerates_failed_rows
+        return MemoryStaging(dataset, refused, self._budget, numbered=numbered)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send: rows are at the other side before their offset is stored (invariant 1)."""
-        batches: list[tuple[str, pa.RecordBatch]] = []
-        for staging in staged:
-            assert isinstance(staging, MemoryStaging)  # noqa: S101 - we made them
-            batches += [(staging.dataset, batch) for batch in staging.batches]
-        self._sender.send(txn_id, batches)
-        for staging in staged:
-            staging.discard()
+        stagings = [staging for staging in staged if isinstance(staging, MemoryStaging)]
+        parts = [
+            Part(staging, rows, numbers)
+            for staging in stagings
+            for rows, numbers in zip_longest(staging.batches, staging.numbers)
+        ]
+        refused = self._sender.send(txn_id, parts)
+        for staging in stagings:
+            staging.discard()  # nothing is left for another call, either
+        if refused:
+            raise FailedRowsError(refused)
         return b""
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:

@@ -27,7 +27,14 @@ from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock.model.connector import CommitMode, Target, TaskPlan
 from penstock.model.errors import InternalError, PenstockError, SchemaError
-from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema, WriteOpened
+from penstock.model.stream import (
+    FailedRow,
+    FailedRowsError,
+    PreparedTxn,
+    PutSlot,
+    StreamSchema,
+    WriteOpened,
+)
 from penstock.plugin import errors, protocol_rules
 from penstock.plugin.limits import GRPC_DEFAULT_BYTES, StreamLimits
 from penstock.plugin.process.plugin_process import PluginProcess
@@ -59,7 +66,10 @@ class PluginSinkStream:
         *,
         limits: StreamLimits | None = None,
         metrics: PluginMetrics | None = None,
+        tolerates_failed_rows: bool = False,
     ) -> None:
+        """`tolerates_failed_rows`: `prepare` may raise `FailedRowsError`."""
+        self._tolerates_failed_rows = tolerates_failed_rows
         self._metrics = metrics or PluginMetrics()
         self._process, self._target, self._plan = process, target, plan
         self._limits = limits or StreamLimits()
@@ -160,12 +170,17 @@ class PluginSinkStream:
         }
 
     async def prepare(self, txn_id: int, slots: Sequence[PutSlot], token: bytes) -> PreparedTxn:
-        """Make the rows of exactly these attempts durable."""
+        """Make the rows of exactly these attempts durable.
+
+        Raises:
+            FailedRowsError: some can never be written.
+        """
         frame = pb.WritePrepare(
             txn_id=txn_id,
             token=token,
             slots=[pb.PutSlot(slot=s.slot, attempt=s.attempt, rows=s.rows) for s in slots],
             traceparent=trace_headers().get(TRACEPARENT, ""),
+            left_out=[pb.SlotRows(slot=s.slot, rows=s.left_out) for s in slots if s.left_out],
         )
         prepared = await self._request(
             pb.WriteRequest(prepare=frame),
@@ -173,10 +188,20 @@ class PluginSinkStream:
             "plugin.write.prepare",
             self._deadlines.prepare_s,
         )
+        failed = [self._failed_row(row) for row in prepared.failed]
         try:
-            return protocol_rules.check_prepared(prepared, txn_id, self._epoch, token)
+            if not failed:
+                return protocol_rules.check_prepared(prepared, txn_id, self._epoch, token)
+            is_tolerant = self._tolerates_failed_rows
+            protocol_rules.check_failed_rows(failed, slots, is_tolerant=is_tolerant)
         except PenstockError as error:
             raise self._require_open().fail(error) from None
+        raise FailedRowsError(failed)
+
+    def _failed_row(self, row: pb.FailedRow) -> FailedRow:
+        reason = DIAGNOSTIC.from_proto(row.reason)
+        redact = self._process.connection.redact
+        return FailedRow(row.slot, row.row, errors.clean_diagnostic(reason, redact))
 
     async def commit(self, txn_id: int) -> None:
         """Make a prepared transaction visible. Idempotent at the sink.
@@ -219,6 +244,7 @@ class PluginSinkStream:
                 commit_mode=int(commit_mode),  # type: ignore[arg-type] # enums share numbers
                 last_prepared=last,
                 recover=recover,
+                tolerates_failed_rows=self._tolerates_failed_rows,
             )
         )
 

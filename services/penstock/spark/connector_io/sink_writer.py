@@ -8,6 +8,8 @@
 - `dead_letters`  dead letters of the rejected rows, into one of the sinks above
 - `live_rows`     some rows as text, for inspect and preview
 - `discard`       nowhere: the rows are only counted
+- `reject`        nowhere: the rows that `rejected` names, by number and reason, are rejected, of
+  `count` rows in all
 """
 
 from __future__ import annotations
@@ -26,7 +28,13 @@ import pyarrow as pa
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
-from penstock.model.errors import DataError, Diagnostic, InternalError, PenstockError
+from penstock.model.errors import (
+    DataError,
+    Diagnostic,
+    InternalError,
+    PenstockError,
+    RetriableError,
+)
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.rpc.status import error_from
 from penstock.spark.connector_io import dead_letters, live_rows
@@ -38,7 +46,7 @@ from penstock.spark.connector_io.plugin_calls import (
     protocol_error,
     stall_error,
 )
-from penstock.spark.slot_reports import WriteResult
+from penstock.spark.slot_reports import WriteResult, read_diagnostic, write_diagnostic
 from penstock.topic_files.file_writer import write_files
 from penstock.wire.error import DIAGNOSTIC
 
@@ -75,9 +83,38 @@ def write_rows(
             return dead_letters.write_dead_letters(ticket, slot, attempt, batches, write_rows)
         case "discard":
             return WriteResult(sum(batch.num_rows for batch in batches))
+        case "reject":
+            return _reject(slot, sum(batch.num_rows for batch in batches))
     raise InternalError(
         "engine.unknown_end", f"slot {slot.slot}: unknown kind of sink {slot.write['kind']!r}"
     )
+
+
+def reject_spec(rejected: Iterable[tuple[int, Diagnostic]], count: int) -> dict[str, Any]:
+    """Return the write spec that finds out which rows of the source were rejected: `rejected` are
+    numbers among the `count` rows that the sink was put.
+    """
+    rows = [[row, write_diagnostic(reason)] for row, reason in rejected]
+    return {"kind": "reject", "rejected": rows, "count": count}
+
+
+def _reject(slot: SlotTicket, count: int) -> WriteResult:
+    spec = slot.write
+    rejected = [(row, read_diagnostic(reason)) for row, reason in spec["rejected"]]
+    if rejected and rejected[-1][0] >= spec["count"]:
+        raise protocol_error(
+            "failed_rows",
+            f"failed row {rejected[-1][0]} of slot {slot.slot} is named, which has {spec['count']}",
+        )
+    if count != spec["count"]:
+        raise RetriableError(
+            "transform.not_repeatable",
+            f"slot {slot.slot} had {spec['count']} rows after the transforms, and {count} when "
+            "they were read again to find those that the sink cannot write",
+            fix="Use conditions that depend on the row alone.",
+            config_path="transforms",
+        )
+    return WriteResult(count - len(rejected), rejected)
 
 
 def _put(

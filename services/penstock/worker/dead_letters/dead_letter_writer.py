@@ -62,6 +62,9 @@ class DeadLetterPlace(Protocol):
     def stage(self, txn_id: int, slots: Sequence[PutSlot]) -> None:
         """Include written dead letters in a transaction."""
 
+    def count_staged(self, txn_id: int) -> int:
+        """Return the number of slots that a transaction includes."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterOrigin:
@@ -103,7 +106,7 @@ class DeadLetterWriter:
         Raises:
             PenstockError: a job failed; `errors.place_refused`.
         """
-        reports = list[SlotReport]()
+        first, reports = self._place.count_staged(txn_id), list[SlotReport]()
         by_schema: dict[int, list[SlotFailures]] = {}
         for part in parts:
             if part.failed:
@@ -111,11 +114,11 @@ class DeadLetterWriter:
         for schema_id, same_schema in by_schema.items():
             slots = [
                 self._slot(txn_id, slot, part)
-                for slot, part in enumerate(same_schema, len(reports))
+                for slot, part in enumerate(same_schema, first + len(reports))
             ]
             reports += await self._put(schema_id, same_schema[0].schema.arrow, txn_id, slots, lag)
         if unreadable:
-            slots = [self._unreadable_slot(txn_id, len(reports), unreadable)]
+            slots = [self._unreadable_slot(txn_id, first + len(reports), unreadable)]
             reports += await self._put(_UNREADABLE, _NO_ROWS, txn_id, slots, lag)
         written = [PutSlot(r.slot, r.attempt, r.rows_out, r.detail["to"]) for r in reports]
         self._place.stage(txn_id, sorted(written, key=lambda slot: slot.slot))
@@ -310,21 +313,28 @@ class SinkWithDeadLetters:
 
     def stage(self, txn_id: int, slots: Sequence[PutSlot]) -> None:
         """Include written dead letters in a transaction."""
-        self._staged[txn_id] = list(slots)
+        self._staged[txn_id] = [*self._staged.get(txn_id, ()), *slots]
+
+    def count_staged(self, txn_id: int) -> int:
+        """Return the number of slots of dead letters that a transaction includes."""
+        return len(self._staged.get(txn_id, ()))
 
     async def prepare(self, txn_id: int, slots: Sequence[PutSlot], token: bytes) -> PreparedTxn:
-        """Make dead letters and rows durable. Dead letters become visible here unless both places
+        """Make rows and dead letters durable. Dead letters become visible here unless both places
         commit in two phases.
+
+        The rows come first: those that fail only now are staged as dead letters before this is
+        called again.
         """
+        rows = await self._rows.prepare(txn_id, slots, token)
         staged = self._staged.pop(txn_id, None)
         if staged is None or self._dead_letters is None:
-            return await self._rows.prepare(txn_id, slots, token)
+            return rows
         letters = await self._dead_letters.prepare(txn_id, staged, token)
         if self._commits_dead_letters_first:
             await self._dead_letters.commit(txn_id)
-            return await self._rows.prepare(txn_id, slots, token)
+            return rows
         self._prepared_together.add(txn_id)
-        rows = await self._rows.prepare(txn_id, slots, token)
         state = _MARK + _LENGTH.pack(len(rows.state)) + rows.state + letters.state
         return replace(rows, state=state)
 

@@ -116,31 +116,57 @@ class RejectedRowHandler:
         """
         parts = [_slot_failures(*one) for one in done]
         failed = self._check_tolerance(parts, unreadable)
-        if not failed:
-            return 0
+        if failed:
+            await self._send(txn_id, parts, unreadable, lag)
+        return failed
+
+    async def handle_failed(
+        self, txn_id: int, done: Iterable[SlotOutcome], before: int, lag: float
+    ) -> int:
+        """Handle rows of a micro-batch that failed later, when they were written; `before` of it
+        were rejected before. Rows may have been seen since: the tolerance takes them for the latest
+        ones. Returns their number.
+
+        Raises:
+            PenstockError: as `handle`.
+        """
+        parts = [_slot_failures(*one) for one in done]
+        failed = self._check_tolerance(parts, (), before, is_late=True)
+        await self._send(txn_id, parts, (), lag)
+        return failed
+
+    async def _send(
+        self, txn_id: int, parts: Sequence[SlotFailures], unreadable: Sequence[BadRow], lag: float
+    ) -> None:
         if self._rules.log:
             self._log(parts, unreadable)
         if self._writer is not None:
             texts = await self._writer.send(txn_id, parts, unreadable, lag)
             for text in texts[:MAX_LOGGED_ROWS]:
                 log.error("rejected row: %s", text)
-        return failed
 
-    def _check_tolerance(self, parts: Sequence[SlotFailures], unreadable: Sequence[BadRow]) -> int:
+    def _check_tolerance(
+        self,
+        parts: Sequence[SlotFailures],
+        unreadable: Sequence[BadRow],
+        before: int = 0,
+        *,
+        is_late: bool = False,
+    ) -> int:
         why = [RowFailure(Stage.READ, row.reason) for row in unreadable]
         rows, places = [-1] * len(unreadable), [self._seen] * len(unreadable)
         for part in parts:
             why += [failed for _, failed in part.failed]
             rows += [row for row, _ in part.failed]
-            places += [self._seen + max(row, 0) for row, _ in part.failed]
-            self._seen += part.rows
+            places += [self._seen + (0 if is_late else max(row, 0)) for row, _ in part.failed]
+            self._seen += 0 if is_late else part.rows
         excess = self._tolerated.find_excess(places)
         if excess is not None:
             raise _excess_error(why, rows, excess, self._rules.tolerance)
-        if len(why) > MAX_REJECTED_ROWS:
+        if before + len(why) > MAX_REJECTED_ROWS:
             raise DataError(
                 "errors.too_many",
-                f"{len(why)} rows of a micro-batch were rejected, the first: "
+                f"{before + len(why)} rows of a micro-batch were rejected, one of them: "
                 f"{why[0].reason.message}",
                 fix="So many errors rarely have separate causes: check the first. "
                 f"A micro-batch may have {MAX_REJECTED_ROWS}; `batch.max.rows` makes it smaller.",

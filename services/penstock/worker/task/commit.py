@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from penstock.model import faults
 from penstock.model.connector import CommitMode
-from penstock.model.stream import PreparedTxn
+from penstock.model.stream import FailedRowsError, PreparedTxn
 from penstock.rpc.traces import error_status, span, use_span
 from penstock.worker.ports import SinkWriter
 from penstock.worker.task.micro_batches import FinishedBatch
@@ -30,6 +31,20 @@ the others only the transaction id is stored: a token of the sink can be recogni
 next run numbers its transactions on from there. So a number never means two transactions, and a
 sink can name a row by it (`penstock_id` of rocketmq-sink, `idempotency.key` of http-sink).
 """
+
+
+class StagedRows(Protocol):
+    """The rows of micro-batches that are staged at the sink."""
+
+    async def reject(self, finished: FinishedBatch, error: FailedRowsError) -> FinishedBatch:
+        """Make dead letters of rows that failed. Returns the micro-batch without them.
+
+        Raises:
+            PenstockError: they are not tolerated.
+        """
+
+    async def release(self, finished: FinishedBatch) -> None:
+        """Let the source forget the rows of a micro-batch: the sink has prepared them."""
 
 
 class Commits:
@@ -61,14 +76,14 @@ class Commits:
         """Wait until every submitted micro-batch is committed."""
         await self._queue.join()
 
-    async def run(self) -> None:
+    async def run(self, staged: StagedRows) -> None:
         """Commit what is submitted, until cancelled. An error ends the run of the task."""
         while True:
             finished = await self._queue.get()
             began = time.monotonic()
             try:
                 with use_span(finished.trace):
-                    await self._commit(finished)
+                    finished = await self._commit(finished, staged)
             except Exception as error:
                 finished.trace.set_status(error_status(error))
                 raise
@@ -77,14 +92,16 @@ class Commits:
             self._on_commit(finished, time.monotonic() - began)
             self._queue.task_done()
 
-    async def _commit(self, finished: FinishedBatch) -> None:
+    async def _commit(self, finished: FinishedBatch, staged: StagedRows) -> FinishedBatch:
+        """Commit a micro-batch. Returns it as it was committed: rows may have failed."""
         checkpoint, offsets = finished.batch.checkpoint_id, finished.batch.offsets
         if faults.hit("worker.ack_order"):  # broken on purpose: the source is acknowledged first
             await self._acks.send(checkpoint)
         if faults.hit("worker.commit_order"):  # broken on purpose: offsets before rows
             await self._offsets.commit(offsets, None, self._applied_txn_id)
             faults.hit("worker.offset_committed")
-        prepared = await self._prepare_sink(finished)
+        finished, prepared = await self._prepare_sink(finished, staged)
+        await staged.release(finished)
         by_host = self._mode in APPLIED_BY_HOST
         if prepared is not None and not by_host:
             # nothing would commit it again after a crash (invariant 1)
@@ -96,19 +113,28 @@ class Commits:
         with span("worker.tell_source"):
             await self._acks.send(checkpoint)  # invariant 2: after the offset is durable
         faults.hit("worker.acked")
+        return finished
 
-    async def _prepare_sink(self, finished: FinishedBatch) -> PreparedTxn | None:
-        """Make the rows durable at the sink (invariant 1: before any offset is)."""
+    async def _prepare_sink(
+        self, finished: FinishedBatch, staged: StagedRows
+    ) -> tuple[FinishedBatch, PreparedTxn | None]:
+        """Make the rows durable at the sink (invariant 1: before any offset is), but for those that
+        it can never write, which become dead letters.
+        """
         if finished.executed is None and self._mode is not CommitMode.SINK:
-            return None
-        slots = finished.executed.slots if finished.executed else ()
-        offsets = finished.batch.offsets
-        token = canonical_json(offsets).encode()
+            return finished, None
+        token = canonical_json(finished.batch.offsets).encode()
         faults.hit("worker.sink_writing")
-        with span("worker.prepare", slots=len(slots)):
-            prepared = await self._writer.prepare(finished.txn_id, slots, token)
+        prepared = None
+        while prepared is None:
+            slots = finished.executed.slots if finished.executed else ()
+            try:
+                with span("worker.prepare", slots=len(slots)):
+                    prepared = await self._writer.prepare(finished.txn_id, slots, token)
+            except FailedRowsError as error:
+                finished = await staged.reject(finished, error)
         faults.hit("worker.sink_written")
-        return prepared
+        return finished, prepared
 
     async def _commit_sink(self, finished: FinishedBatch) -> None:
         with span("worker.commit"):

@@ -9,8 +9,8 @@ retry never duplicates rows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -20,8 +20,9 @@ from penstock.model.drift_policy import DriftPolicy, DriftRules
 from penstock.model.errors import InternalError, SchemaError, error_from_diagnostic
 from penstock.model.schema_drift import RejectAllKernel, list_schema_requests, make_fit_kernel
 from penstock.model.step import Step
-from penstock.model.stream import BadRow, BatchReady, PutSlot, StreamSchema
+from penstock.model.stream import BadRow, BatchReady, FailedRow, PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
+from penstock.spark.connector_io.sink_writer import reject_spec
 from penstock.worker.dead_letters.rejected_rows import (
     MAX_LOGGED_ROWS,
     RejectedRowHandler,
@@ -58,6 +59,15 @@ class _Route:
     write_id: int = 0
     plans: dict[int, Plan] = field(default_factory=dict)
     sample_plans: SamplePlans = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _MovedBatch:
+    """A micro-batch whose rows are staged at the sink: its jobs, with the reports of each."""
+
+    jobs: Sequence[tuple[_Route, Sequence[Sequence[BatchReady]]]]
+    reports: Sequence[Sequence[SlotReport]]
+    lag: float
 
 
 class BatchExecutor:
@@ -100,6 +110,7 @@ class BatchExecutor:
         self._schema_announcer, self._rejected_rows = schema_announcer, rejected_rows
         self._retries = retries
         self._routes: dict[int, _Route] = {}
+        self._moved: dict[int, _MovedBatch] = {}
 
     def add_schema(self, schema: StreamSchema) -> None:
         """Register a schema version of the source, with its way through the chain."""
@@ -127,6 +138,7 @@ class BatchExecutor:
         failed = await self._rejected_rows.handle(
             txn_id, _slot_outcomes(jobs, done), batch.unreadable, lag
         )
+        self._moved[txn_id] = _MovedBatch(jobs, done, lag)
         reports = [report for of_job in done for report in of_job]
         executed = ExecutedBatch(
             tuple(PutSlot(r.slot, r.attempt, r.rows_out, r.detail) for r in reports),
@@ -142,6 +154,76 @@ class BatchExecutor:
         for route, _ in jobs:
             self._chain.report_dataset(route.schema.dataset, route.dataset)
         return executed
+
+    def forget(self, txn_id: int) -> None:
+        """Forget a micro-batch: the sink has prepared its rows."""
+        self._moved.pop(txn_id, None)
+
+    async def reject_failed(
+        self, txn_id: int, executed: ExecutedBatch, failed: Sequence[FailedRow]
+    ) -> ExecutedBatch:
+        """Make dead letters of staged rows that the sink can never write. Returns the micro-batch
+        without them.
+
+        A job reads the slots of these rows again, to find out which rows of the source they are.
+
+        Raises:
+            PenstockError: the job failed, or the rows are not tolerated.
+        """
+        by_slot: dict[int, list[FailedRow]] = {}
+        for row in sorted(failed, key=lambda row: row.row):
+            by_slot.setdefault(row.slot, []).append(row)
+        moved, datasets = self._moved[txn_id], dict(executed.datasets)
+        outcomes: list[SlotOutcome] = []
+        for (route, parts), reports in zip(moved.jobs, moved.reports, strict=True):
+            slots = [one for one in zip(parts, reports, strict=True) if one[1].slot in by_slot]
+            if slots:
+                outcomes += await self._locate(txn_id, route, slots, by_slot, moved.lag)
+                read, written = datasets[route.dataset]
+                gone = sum(len(by_slot[report.slot]) for _, report in slots)
+                datasets[route.dataset] = read, written - gone
+        count = await self._rejected_rows.handle_failed(
+            txn_id, outcomes, executed.rows_failed, moved.lag
+        )
+        logged = min(executed.errors_logged + count, MAX_LOGGED_ROWS)
+        return replace(
+            executed,
+            slots=tuple(_leave_out(slot, by_slot.get(slot.slot, ())) for slot in executed.slots),
+            rows_written=executed.rows_written - count,
+            rows_failed=executed.rows_failed + count,
+            rows_skipped=executed.rows_skipped + count * self._rejected_rows.discards,
+            errors_logged=logged if self._rejected_rows.logs else 0,
+            datasets=datasets,
+        )
+
+    async def _locate(
+        self,
+        txn_id: int,
+        route: _Route,
+        slots: Sequence[tuple[Sequence[BatchReady], SlotReport]],
+        failed: Mapping[int, Sequence[FailedRow]],
+        lag: float,
+    ) -> list[SlotOutcome]:
+        """Return the outcome of slots with the rows of the source that failed."""
+        tickets = tuple(
+            SlotTicket(
+                report.slot,
+                sum(batch.rows for batch in part),
+                self._reader.ticket([b.seq for b in part], route.schema.schema_id),
+                reject_spec(
+                    [(row.row, row.reason) for row in failed[report.slot]],
+                    report.rows_out + len(report.rejected),
+                ),
+            )
+            for part, report in slots
+        )
+        plan = await self._plan(route, len(slots))
+        ticket = Ticket(self._task_id, self._epoch, txn_id, tickets, self._stall_timeout_s)
+        found = await run_job(self._engine, plan, ticket, lag, self._retries)
+        return [
+            (route.schema, part, replace(report, rejected_by_chain=()))
+            for (part, _), report in zip(slots, found, strict=True)
+        ]
 
     def check_unreadable_row(self, row: BadRow) -> None:
         """Raise the error of a row that the source could not read, unless rejected rows are
@@ -217,6 +299,10 @@ class BatchExecutor:
             for slot, part in enumerate(parts, first)
         )
         return Ticket(self._task_id, self._epoch, txn_id, slots, self._stall_timeout_s)
+
+
+def _leave_out(slot: PutSlot, failed: Sequence[FailedRow]) -> PutSlot:
+    return replace(slot, left_out=(*slot.left_out, *(row.row for row in failed)))
 
 
 def _sample_source(route: _Route, parts: Sequence[Sequence[BatchReady]]) -> SampleSource:

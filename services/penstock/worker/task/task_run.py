@@ -24,6 +24,7 @@ from penstock.model.stream import (
     BatchReady,
     Checkpoint,
     EndOfStream,
+    FailedRowsError,
     PartitionDone,
     Progress,
     ReadEvent,
@@ -115,12 +116,17 @@ class BatchRunner:
         stopped: asyncio.Event,
         wake: asyncio.Event,
         wait_for_commits: Callable[[], Awaitable[None]],
+        *,
+        reports_failed_rows: bool,
     ) -> None:
         """`wake` is set together with `stopped`, and at other events. `wait_for_commits` returns
-        when no commit is in progress.
+        when no commit is in progress. `reports_failed_rows`: the sink may name rows that it cannot
+        write when a transaction is prepared.
         """
-        self._spec, self._stopped, self._wake = spec, stopped, wake
+        self._spec, self._stopped, self._wake, self._reader = spec, stopped, wake, reader
         self.sizer = BatchSizer(spec.flush_rules.max_rows)
+        rejected_rows = spec.make_rejected_row_handler(reader)
+        self._keeps_rows = reports_failed_rows and rejected_rows.is_tolerant
         self.executor = BatchExecutor(
             spec.engine,
             reader,
@@ -132,7 +138,7 @@ class BatchRunner:
             wait_for_commits=wait_for_commits,
             inspections=inspections,
             schema_announcer=spec.schema_announcer,
-            rejected_rows=spec.make_rejected_row_handler(reader),
+            rejected_rows=rejected_rows,
             retries=replace(spec.retries, on_retry=counters.record_retry),
         )
 
@@ -153,6 +159,30 @@ class BatchRunner:
             if not executing.done() or executing.exception() is not None:
                 trace.end()
         return None if executed is None else FinishedBatch(txn_id, batch, executed, trace)
+
+    async def staged(self, txn_id: int, batch: MicroBatch) -> None:
+        """Note that all rows of a micro-batch are staged at the sink. The source may forget them,
+        unless some may still become dead letters.
+        """
+        if not self._keeps_rows:
+            self.executor.forget(txn_id)
+            await self._reader.release(batch.last_seq)
+
+    async def reject(self, finished: FinishedBatch, error: FailedRowsError) -> FinishedBatch:
+        """Make dead letters of rows that failed when they were prepared."""
+        if finished.executed is None or not self._keeps_rows:
+            raise error
+        with span("worker.reject", rows=len(error.rows)):
+            executed = await self.executor.reject_failed(
+                finished.txn_id, finished.executed, error.rows
+            )
+        return replace(finished, executed=executed)
+
+    async def release(self, finished: FinishedBatch) -> None:
+        """Let the source forget the rows of a prepared micro-batch, if it was not told before."""
+        if self._keeps_rows:
+            self.executor.forget(finished.txn_id)
+            await self._reader.release(finished.batch.last_seq)
 
     async def _execute(self, txn_id: int, batch: MicroBatch, lag: float) -> ExecutedBatch:
         with span("worker.move", batches=len(batch.batches)):
@@ -302,14 +332,15 @@ class TaskRun:
             self._stopped,
             self._wake,
             commits.settle,
+            reports_failed_rows=opened.reports_failed_rows,
         )
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(self._read_events(reader, runner, acks)),
-                group.create_task(self._run_commits(commits)),
+                group.create_task(self._run_commits(commits, runner)),
                 group.create_task(acks.run()),
             ]
-            await self._run_batches(reader, runner, commits)
+            await self._run_batches(runner, commits)
             await commits.settle()
             for one in beside:
                 one.cancel()
@@ -353,9 +384,7 @@ class TaskRun:
             case SourceWarning():
                 log.warning("%s", event.diagnostic)
 
-    async def _run_batches(
-        self, reader: SourceReader, runner: BatchRunner, commits: Commits
-    ) -> None:
+    async def _run_batches(self, runner: BatchRunner, commits: Commits) -> None:
         while not self._stopped.is_set():
             if self._paused:
                 await self._wait_while_paused(commits)
@@ -365,9 +394,7 @@ class TaskRun:
                 self.completed = True
                 return
             if due == 0 or (due is not None and self._source_ended):
-                await self._run_batch(
-                    self._batcher.take(runner.sizer.rows), reader, runner, commits
-                )
+                await self._run_batch(self._batcher.take(runner.sizer.rows), runner, commits)
                 continue
             await self._wait_for_event(due)
 
@@ -386,27 +413,24 @@ class TaskRun:
             async with asyncio.timeout(timeout_s):
                 await self._wake.wait()
 
-    async def _run_batch(
-        self, batch: MicroBatch, reader: SourceReader, runner: BatchRunner, commits: Commits
-    ) -> None:
+    async def _run_batch(self, batch: MicroBatch, runner: BatchRunner, commits: Commits) -> None:
         if not batch.rows and not batch.unreadable:
             # in SINK mode the sink stores the token, in a transaction of its own
             self._txn += self._mode is CommitMode.SINK
             await commits.submit(FinishedBatch(self._txn, batch, None))
-            await reader.release(batch.last_seq)
+            await runner.staged(self._txn, batch)
             return
         self._txn += 1
         finished = await runner.run(self._txn, batch)
         if finished is None:
             return
         faults.hit("worker.batch_moved")
-        # the rows are staged at the sink: the batches are not fetched again
-        await reader.release(batch.last_seq)
+        await runner.staged(self._txn, batch)
         await commits.submit(finished)
 
-    async def _run_commits(self, commits: Commits) -> None:
+    async def _run_commits(self, commits: Commits, runner: BatchRunner) -> None:
         try:
-            await commits.run()
+            await commits.run(runner)
         except Exception:
             self._counters.commits_failed += 1
             raise

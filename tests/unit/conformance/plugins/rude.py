@@ -562,14 +562,15 @@ def prepare_invisible():
 
 
 def prepare_state():
-    kept = _writing.prepared_to_proto
+    committer = sys.modules["penstock_connector._committer"]
+    kept = committer.prepared_to_proto
 
     def swell(txn):
         message = kept(txn)
         message.state += b" " * (64 << 10)
         return message
 
-    replace(_writing, "prepared_to_proto", swell)
+    replace(committer, "prepared_to_proto", swell)
 
 
 def count_nothing():

@@ -427,7 +427,8 @@ type WriteRequest_Schema struct {
 }
 
 type WriteRequest_Prepare struct {
-	// The rows of the transaction are complete: make them durable. The sink answers with Prepared.
+	// The rows of the transaction are complete: make them durable. The sink answers with Prepared, and it comes again when that
+	// names failed rows.
 	Prepare *WritePrepare `protobuf:"bytes,4,opt,name=prepare,proto3,oneof"`
 }
 
@@ -587,9 +588,12 @@ type WriteOpen struct {
 	LastPrepared *PreparedTxn `protobuf:"bytes,7,opt,name=last_prepared,json=lastPrepared,proto3" json:"last_prepared,omitempty"`
 	// Whether last_prepared may not have been applied: apply it again, idempotently. This is usual, also after a clean end, since the
 	// host records a commit together with the next one. A sink must therefore remember what it applied last.
-	Recover       bool `protobuf:"varint,8,opt,name=recover,proto3" json:"recover,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Recover bool `protobuf:"varint,8,opt,name=recover,proto3" json:"recover,omitempty"`
+	// Whether the connector tolerates rows that fail. Only then, and when WriteOpened.reports_failed_rows is true, may Prepared name
+	// rows; otherwise a row that cannot be written ends the stream with an error status.
+	ToleratesFailedRows bool `protobuf:"varint,9,opt,name=tolerates_failed_rows,json=toleratesFailedRows,proto3" json:"tolerates_failed_rows,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *WriteOpen) Reset() {
@@ -660,6 +664,13 @@ func (x *WriteOpen) GetLastPrepared() *PreparedTxn {
 func (x *WriteOpen) GetRecover() bool {
 	if x != nil {
 		return x.Recover
+	}
+	return false
+}
+
+func (x *WriteOpen) GetToleratesFailedRows() bool {
+	if x != nil {
+		return x.ToleratesFailedRows
 	}
 	return false
 }
@@ -750,7 +761,10 @@ type WritePrepare struct {
 	// keeps order applies slot 0 first.
 	Slots []*PutSlot `protobuf:"bytes,3,rep,name=slots,proto3" json:"slots,omitempty"`
 	// Trace context.
-	Traceparent   string `protobuf:"bytes,6,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Traceparent string `protobuf:"bytes,6,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// Rows that are not to be written: those that earlier answers to this transaction named, in dead letters of the host by now.
+	// PutSlot.rows still counts them.
+	LeftOut       []*SlotRows `protobuf:"bytes,7,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -813,6 +827,68 @@ func (x *WritePrepare) GetTraceparent() string {
 	return ""
 }
 
+func (x *WritePrepare) GetLeftOut() []*SlotRows {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// SlotRows names rows of a slot.
+type SlotRows struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Slot.
+	Slot uint32 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
+	// Their indexes among all rows that were put in the attempt that counts, in order.
+	Rows          []uint64 `protobuf:"varint,2,rep,packed,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotRows) Reset() {
+	*x = SlotRows{}
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotRows) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotRows) ProtoMessage() {}
+
+func (x *SlotRows) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotRows.ProtoReflect.Descriptor instead.
+func (*SlotRows) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SlotRows) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *SlotRows) GetRows() []uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
 // WriteCommit makes a transaction visible.
 type WriteCommit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -824,7 +900,7 @@ type WriteCommit struct {
 
 func (x *WriteCommit) Reset() {
 	*x = WriteCommit{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +912,7 @@ func (x *WriteCommit) String() string {
 func (*WriteCommit) ProtoMessage() {}
 
 func (x *WriteCommit) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +925,7 @@ func (x *WriteCommit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteCommit.ProtoReflect.Descriptor instead.
 func (*WriteCommit) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{10}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WriteCommit) GetTxnId() uint64 {
@@ -868,7 +944,7 @@ type WriteClose struct {
 
 func (x *WriteClose) Reset() {
 	*x = WriteClose{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +956,7 @@ func (x *WriteClose) String() string {
 func (*WriteClose) ProtoMessage() {}
 
 func (x *WriteClose) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +969,7 @@ func (x *WriteClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteClose.ProtoReflect.Descriptor instead.
 func (*WriteClose) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{11}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{12}
 }
 
 // WriteResponse is a frame from sink to host.
@@ -917,7 +993,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1005,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1018,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{12}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WriteResponse) GetKind() isWriteResponse_Kind {
@@ -1081,13 +1157,15 @@ type WriteOpened struct {
 	CommitEvery *durationpb.Duration `protobuf:"bytes,6,opt,name=commit_every,json=commitEvery,proto3" json:"commit_every,omitempty"`
 	// Whether the sink answers DescribeDataset. The host sends none otherwise.
 	DescribesDatasets bool `protobuf:"varint,8,opt,name=describes_datasets,json=describesDatasets,proto3" json:"describes_datasets,omitempty"`
+	// Whether Prepared may name rows that failed. The host then keeps the batches of a micro-batch fetchable until it is prepared.
+	ReportsFailedRows bool `protobuf:"varint,9,opt,name=reports_failed_rows,json=reportsFailedRows,proto3" json:"reports_failed_rows,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *WriteOpened) Reset() {
 	*x = WriteOpened{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1177,7 @@ func (x *WriteOpened) String() string {
 func (*WriteOpened) ProtoMessage() {}
 
 func (x *WriteOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1190,7 @@ func (x *WriteOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOpened.ProtoReflect.Descriptor instead.
 func (*WriteOpened) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{13}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WriteOpened) GetCommitMode() CommitMode {
@@ -1150,6 +1228,13 @@ func (x *WriteOpened) GetDescribesDatasets() bool {
 	return false
 }
 
+func (x *WriteOpened) GetReportsFailedRows() bool {
+	if x != nil {
+		return x.ReportsFailedRows
+	}
+	return false
+}
+
 // SchemaApplied answers a Schema frame.
 type SchemaApplied struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1167,7 +1252,7 @@ type SchemaApplied struct {
 
 func (x *SchemaApplied) Reset() {
 	*x = SchemaApplied{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1264,7 @@ func (x *SchemaApplied) String() string {
 func (*SchemaApplied) ProtoMessage() {}
 
 func (x *SchemaApplied) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1277,7 @@ func (x *SchemaApplied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchemaApplied.ProtoReflect.Descriptor instead.
 func (*SchemaApplied) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{14}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SchemaApplied) GetSchemaId() uint32 {
@@ -1238,7 +1323,7 @@ type BatchResult struct {
 
 func (x *BatchResult) Reset() {
 	*x = BatchResult{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1335,7 @@ func (x *BatchResult) String() string {
 func (*BatchResult) ProtoMessage() {}
 
 func (x *BatchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1348,7 @@ func (x *BatchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchResult.ProtoReflect.Descriptor instead.
 func (*BatchResult) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{15}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BatchResult) GetSeq() uint64 {
@@ -1300,7 +1385,7 @@ type RowError struct {
 
 func (x *RowError) Reset() {
 	*x = RowError{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1397,7 @@ func (x *RowError) String() string {
 func (*RowError) ProtoMessage() {}
 
 func (x *RowError) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1410,7 @@ func (x *RowError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowError.ProtoReflect.Descriptor instead.
 func (*RowError) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{16}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RowError) GetRow() uint32 {
@@ -1346,14 +1431,17 @@ func (x *RowError) GetReason() *v11.Diagnostic {
 type Prepared struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Transaction to store with the offsets.
-	Txn           *PreparedTxn `protobuf:"bytes,1,opt,name=txn,proto3" json:"txn,omitempty"`
+	Txn *PreparedTxn `protobuf:"bytes,1,opt,name=txn,proto3" json:"txn,omitempty"`
+	// Rows that can never be written, at most 1,000 in one answer. Then nothing is prepared, txn has only its id, and what was staged
+	// stays: the host sends WritePrepare for the same transaction again, which leaves these rows out, or ends the task.
+	Failed        []*FailedRow `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Prepared) Reset() {
 	*x = Prepared{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[17]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1453,7 @@ func (x *Prepared) String() string {
 func (*Prepared) ProtoMessage() {}
 
 func (x *Prepared) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[17]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,12 +1466,83 @@ func (x *Prepared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prepared.ProtoReflect.Descriptor instead.
 func (*Prepared) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{17}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Prepared) GetTxn() *PreparedTxn {
 	if x != nil {
 		return x.Txn
+	}
+	return nil
+}
+
+func (x *Prepared) GetFailed() []*FailedRow {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+// FailedRow is a row that failed when it was written.
+type FailedRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Slot.
+	Slot uint32 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
+	// Index of the row among all rows that were put in the attempt that counts.
+	Row uint64 `protobuf:"varint,2,opt,name=row,proto3" json:"row,omitempty"`
+	// Reason: ERROR_CLASS_DATA. What may succeed later ends the stream with an error status instead.
+	Reason        *v11.Diagnostic `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailedRow) Reset() {
+	*x = FailedRow{}
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailedRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailedRow) ProtoMessage() {}
+
+func (x *FailedRow) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailedRow.ProtoReflect.Descriptor instead.
+func (*FailedRow) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FailedRow) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *FailedRow) GetRow() uint64 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *FailedRow) GetReason() *v11.Diagnostic {
+	if x != nil {
+		return x.Reason
 	}
 	return nil
 }
@@ -1399,7 +1558,7 @@ type TxnCommitted struct {
 
 func (x *TxnCommitted) Reset() {
 	*x = TxnCommitted{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[18]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1570,7 @@ func (x *TxnCommitted) String() string {
 func (*TxnCommitted) ProtoMessage() {}
 
 func (x *TxnCommitted) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[18]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1583,7 @@ func (x *TxnCommitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TxnCommitted.ProtoReflect.Descriptor instead.
 func (*TxnCommitted) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{18}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TxnCommitted) GetTxnId() uint64 {
@@ -1443,7 +1602,7 @@ type WriteClosed struct {
 
 func (x *WriteClosed) Reset() {
 	*x = WriteClosed{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[19]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1614,7 @@ func (x *WriteClosed) String() string {
 func (*WriteClosed) ProtoMessage() {}
 
 func (x *WriteClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[19]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1627,7 @@ func (x *WriteClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteClosed.ProtoReflect.Descriptor instead.
 func (*WriteClosed) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{19}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{21}
 }
 
 var File_penstock_api_connector_v1_sink_service_proto protoreflect.FileDescriptor
@@ -1510,7 +1669,7 @@ const file_penstock_api_connector_v1_sink_service_proto_rawDesc = "" +
 	"\x10DatasetDescribed\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x12!\n" +
-	"\farrow_schema\x18\x02 \x01(\fR\varrowSchema\"\xe3\x02\n" +
+	"\farrow_schema\x18\x02 \x01(\fR\varrowSchema\"\x97\x03\n" +
 	"\tWriteOpen\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x127\n" +
 	"\x04task\x18\x02 \x01(\v2#.penstock.api.connector.v1.TaskPlanR\x04task\x12\x14\n" +
@@ -1518,17 +1677,22 @@ const file_penstock_api_connector_v1_sink_service_proto_rawDesc = "" +
 	"\vcommit_mode\x18\x04 \x01(\x0e2%.penstock.api.connector.v1.CommitModeR\n" +
 	"commitMode\x12K\n" +
 	"\rlast_prepared\x18\a \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\flastPrepared\x12\x18\n" +
-	"\arecover\x18\b \x01(\bR\arecoverJ\x04\b\x05\x10\x06J\x04\b\x06\x10\aR\tencodingsR\x06limits\"f\n" +
+	"\arecover\x18\b \x01(\bR\arecover\x122\n" +
+	"\x15tolerates_failed_rows\x18\t \x01(\bR\x13toleratesFailedRowsJ\x04\b\x05\x10\x06J\x04\b\x06\x10\aR\tencodingsR\x06limits\"f\n" +
 	"\vPreparedTxn\x12\x15\n" +
 	"\x06txn_id\x18\x01 \x01(\x04R\x05txnId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\fR\x05state\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\fR\x05token\"\xb2\x01\n" +
+	"\x05token\x18\x04 \x01(\fR\x05token\"\xf2\x01\n" +
 	"\fWritePrepare\x12\x15\n" +
 	"\x06txn_id\x18\x01 \x01(\x04R\x05txnId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x128\n" +
 	"\x05slots\x18\x03 \x03(\v2\".penstock.api.connector.v1.PutSlotR\x05slots\x12 \n" +
-	"\vtraceparent\x18\x06 \x01(\tR\vtraceparentJ\x04\b\x04\x10\x05J\x04\b\x05\x10\x06R\x04rowsR\aoffsets\"$\n" +
+	"\vtraceparent\x18\x06 \x01(\tR\vtraceparent\x12>\n" +
+	"\bleft_out\x18\a \x03(\v2#.penstock.api.connector.v1.SlotRowsR\aleftOutJ\x04\b\x04\x10\x05J\x04\b\x05\x10\x06R\x04rowsR\aoffsets\"2\n" +
+	"\bSlotRows\x12\x12\n" +
+	"\x04slot\x18\x01 \x01(\rR\x04slot\x12\x12\n" +
+	"\x04rows\x18\x02 \x03(\x04R\x04rows\"$\n" +
 	"\vWriteCommit\x12\x15\n" +
 	"\x06txn_id\x18\x01 \x01(\x04R\x05txnId\"\x19\n" +
 	"\n" +
@@ -1543,14 +1707,15 @@ const file_penstock_api_connector_v1_sink_service_proto_rawDesc = "" +
 	"\tdescribed\x18\f \x01(\v2+.penstock.api.connector.v1.DatasetDescribedH\x00R\tdescribedB\x06\n" +
 	"\x04kindJ\x04\b\x03\x10\x04J\x04\b\a\x10\bJ\x04\b\b\x10\tJ\x04\b\n" +
 	"\x10\vR\x06creditR\bassignedR\x03askR\n" +
-	"diagnostic\"\xf2\x02\n" +
+	"diagnostic\"\xa2\x03\n" +
 	"\vWriteOpened\x12F\n" +
 	"\vcommit_mode\x18\x01 \x01(\x0e2%.penstock.api.connector.v1.CommitModeR\n" +
 	"commitMode\x12D\n" +
 	"\tcommitted\x18\x02 \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\tcommitted\x129\n" +
 	"\x06limits\x18\x04 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x12<\n" +
 	"\fcommit_every\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vcommitEvery\x12-\n" +
-	"\x12describes_datasets\x18\b \x01(\bR\x11describesDatasetsJ\x04\b\x03\x10\x04J\x04\b\x05\x10\x06J\x04\b\a\x10\bR\bencodingR\x06creditR\tpipelined\"\xa5\x01\n" +
+	"\x12describes_datasets\x18\b \x01(\bR\x11describesDatasets\x12.\n" +
+	"\x13reports_failed_rows\x18\t \x01(\bR\x11reportsFailedRowsJ\x04\b\x03\x10\x04J\x04\b\x05\x10\x06J\x04\b\a\x10\bR\bencodingR\x06creditR\tpipelined\"\xa5\x01\n" +
 	"\rSchemaApplied\x12\x1b\n" +
 	"\tschema_id\x18\x01 \x01(\rR\bschemaId\x12\x18\n" +
 	"\aactions\x18\x02 \x03(\tR\aactions\x12C\n" +
@@ -1562,9 +1727,14 @@ const file_penstock_api_connector_v1_sink_service_proto_rawDesc = "" +
 	"\x06failed\x18\x03 \x03(\v2#.penstock.api.connector.v1.RowErrorR\x06failedJ\x04\b\x04\x10\x05J\x04\b\x05\x10\x06R\funtried_fromR\vretry_after\"W\n" +
 	"\bRowError\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x129\n" +
-	"\x06reason\x18\x02 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\"X\n" +
+	"\x06reason\x18\x02 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\"\x96\x01\n" +
 	"\bPrepared\x128\n" +
-	"\x03txn\x18\x01 \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\x03txnJ\x04\b\x02\x10\x03R\fsafe_offsets\"=\n" +
+	"\x03txn\x18\x01 \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\x03txn\x12<\n" +
+	"\x06failed\x18\x03 \x03(\v2$.penstock.api.connector.v1.FailedRowR\x06failedJ\x04\b\x02\x10\x03R\fsafe_offsets\"l\n" +
+	"\tFailedRow\x12\x12\n" +
+	"\x04slot\x18\x01 \x01(\rR\x04slot\x12\x10\n" +
+	"\x03row\x18\x02 \x01(\x04R\x03row\x129\n" +
+	"\x06reason\x18\x03 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\"=\n" +
 	"\fTxnCommitted\x12\x15\n" +
 	"\x06txn_id\x18\x01 \x01(\x04R\x05txnIdJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04R\x04rowsR\x04info\"\r\n" +
 	"\vWriteClosed2\xc7\x01\n" +
@@ -1584,7 +1754,7 @@ func file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP() []byte {
 	return file_penstock_api_connector_v1_sink_service_proto_rawDescData
 }
 
-var file_penstock_api_connector_v1_sink_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_penstock_api_connector_v1_sink_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_penstock_api_connector_v1_sink_service_proto_goTypes = []any{
 	(*PutRequest)(nil),          // 0: penstock.api.connector.v1.PutRequest
 	(*PutOpen)(nil),             // 1: penstock.api.connector.v1.PutOpen
@@ -1596,65 +1766,70 @@ var file_penstock_api_connector_v1_sink_service_proto_goTypes = []any{
 	(*WriteOpen)(nil),           // 7: penstock.api.connector.v1.WriteOpen
 	(*PreparedTxn)(nil),         // 8: penstock.api.connector.v1.PreparedTxn
 	(*WritePrepare)(nil),        // 9: penstock.api.connector.v1.WritePrepare
-	(*WriteCommit)(nil),         // 10: penstock.api.connector.v1.WriteCommit
-	(*WriteClose)(nil),          // 11: penstock.api.connector.v1.WriteClose
-	(*WriteResponse)(nil),       // 12: penstock.api.connector.v1.WriteResponse
-	(*WriteOpened)(nil),         // 13: penstock.api.connector.v1.WriteOpened
-	(*SchemaApplied)(nil),       // 14: penstock.api.connector.v1.SchemaApplied
-	(*BatchResult)(nil),         // 15: penstock.api.connector.v1.BatchResult
-	(*RowError)(nil),            // 16: penstock.api.connector.v1.RowError
-	(*Prepared)(nil),            // 17: penstock.api.connector.v1.Prepared
-	(*TxnCommitted)(nil),        // 18: penstock.api.connector.v1.TxnCommitted
-	(*WriteClosed)(nil),         // 19: penstock.api.connector.v1.WriteClosed
-	(*v1.Batch)(nil),            // 20: penstock.api.record.v1.Batch
-	(*v1.Schema)(nil),           // 21: penstock.api.record.v1.Schema
-	(*Target)(nil),              // 22: penstock.api.connector.v1.Target
-	(*TaskPlan)(nil),            // 23: penstock.api.connector.v1.TaskPlan
-	(CommitMode)(0),             // 24: penstock.api.connector.v1.CommitMode
-	(*Progress)(nil),            // 25: penstock.api.connector.v1.Progress
-	(*Limits)(nil),              // 26: penstock.api.connector.v1.Limits
-	(*durationpb.Duration)(nil), // 27: google.protobuf.Duration
-	(*v11.Diagnostic)(nil),      // 28: penstock.api.error.v1.Diagnostic
+	(*SlotRows)(nil),            // 10: penstock.api.connector.v1.SlotRows
+	(*WriteCommit)(nil),         // 11: penstock.api.connector.v1.WriteCommit
+	(*WriteClose)(nil),          // 12: penstock.api.connector.v1.WriteClose
+	(*WriteResponse)(nil),       // 13: penstock.api.connector.v1.WriteResponse
+	(*WriteOpened)(nil),         // 14: penstock.api.connector.v1.WriteOpened
+	(*SchemaApplied)(nil),       // 15: penstock.api.connector.v1.SchemaApplied
+	(*BatchResult)(nil),         // 16: penstock.api.connector.v1.BatchResult
+	(*RowError)(nil),            // 17: penstock.api.connector.v1.RowError
+	(*Prepared)(nil),            // 18: penstock.api.connector.v1.Prepared
+	(*FailedRow)(nil),           // 19: penstock.api.connector.v1.FailedRow
+	(*TxnCommitted)(nil),        // 20: penstock.api.connector.v1.TxnCommitted
+	(*WriteClosed)(nil),         // 21: penstock.api.connector.v1.WriteClosed
+	(*v1.Batch)(nil),            // 22: penstock.api.record.v1.Batch
+	(*v1.Schema)(nil),           // 23: penstock.api.record.v1.Schema
+	(*Target)(nil),              // 24: penstock.api.connector.v1.Target
+	(*TaskPlan)(nil),            // 25: penstock.api.connector.v1.TaskPlan
+	(CommitMode)(0),             // 26: penstock.api.connector.v1.CommitMode
+	(*Progress)(nil),            // 27: penstock.api.connector.v1.Progress
+	(*Limits)(nil),              // 28: penstock.api.connector.v1.Limits
+	(*durationpb.Duration)(nil), // 29: google.protobuf.Duration
+	(*v11.Diagnostic)(nil),      // 30: penstock.api.error.v1.Diagnostic
 }
 var file_penstock_api_connector_v1_sink_service_proto_depIdxs = []int32{
 	1,  // 0: penstock.api.connector.v1.PutRequest.open:type_name -> penstock.api.connector.v1.PutOpen
-	20, // 1: penstock.api.connector.v1.PutRequest.batch:type_name -> penstock.api.record.v1.Batch
-	15, // 2: penstock.api.connector.v1.PutResponse.batch_result:type_name -> penstock.api.connector.v1.BatchResult
+	22, // 1: penstock.api.connector.v1.PutRequest.batch:type_name -> penstock.api.record.v1.Batch
+	16, // 2: penstock.api.connector.v1.PutResponse.batch_result:type_name -> penstock.api.connector.v1.BatchResult
 	7,  // 3: penstock.api.connector.v1.WriteRequest.open:type_name -> penstock.api.connector.v1.WriteOpen
-	21, // 4: penstock.api.connector.v1.WriteRequest.schema:type_name -> penstock.api.record.v1.Schema
+	23, // 4: penstock.api.connector.v1.WriteRequest.schema:type_name -> penstock.api.record.v1.Schema
 	9,  // 5: penstock.api.connector.v1.WriteRequest.prepare:type_name -> penstock.api.connector.v1.WritePrepare
-	10, // 6: penstock.api.connector.v1.WriteRequest.commit:type_name -> penstock.api.connector.v1.WriteCommit
-	11, // 7: penstock.api.connector.v1.WriteRequest.close:type_name -> penstock.api.connector.v1.WriteClose
+	11, // 6: penstock.api.connector.v1.WriteRequest.commit:type_name -> penstock.api.connector.v1.WriteCommit
+	12, // 7: penstock.api.connector.v1.WriteRequest.close:type_name -> penstock.api.connector.v1.WriteClose
 	5,  // 8: penstock.api.connector.v1.WriteRequest.describe:type_name -> penstock.api.connector.v1.DescribeDataset
-	22, // 9: penstock.api.connector.v1.WriteOpen.target:type_name -> penstock.api.connector.v1.Target
-	23, // 10: penstock.api.connector.v1.WriteOpen.task:type_name -> penstock.api.connector.v1.TaskPlan
-	24, // 11: penstock.api.connector.v1.WriteOpen.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
+	24, // 9: penstock.api.connector.v1.WriteOpen.target:type_name -> penstock.api.connector.v1.Target
+	25, // 10: penstock.api.connector.v1.WriteOpen.task:type_name -> penstock.api.connector.v1.TaskPlan
+	26, // 11: penstock.api.connector.v1.WriteOpen.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
 	8,  // 12: penstock.api.connector.v1.WriteOpen.last_prepared:type_name -> penstock.api.connector.v1.PreparedTxn
 	3,  // 13: penstock.api.connector.v1.WritePrepare.slots:type_name -> penstock.api.connector.v1.PutSlot
-	13, // 14: penstock.api.connector.v1.WriteResponse.opened:type_name -> penstock.api.connector.v1.WriteOpened
-	14, // 15: penstock.api.connector.v1.WriteResponse.schema_applied:type_name -> penstock.api.connector.v1.SchemaApplied
-	17, // 16: penstock.api.connector.v1.WriteResponse.prepared:type_name -> penstock.api.connector.v1.Prepared
-	18, // 17: penstock.api.connector.v1.WriteResponse.txn_committed:type_name -> penstock.api.connector.v1.TxnCommitted
-	25, // 18: penstock.api.connector.v1.WriteResponse.progress:type_name -> penstock.api.connector.v1.Progress
-	19, // 19: penstock.api.connector.v1.WriteResponse.closed:type_name -> penstock.api.connector.v1.WriteClosed
-	6,  // 20: penstock.api.connector.v1.WriteResponse.described:type_name -> penstock.api.connector.v1.DatasetDescribed
-	24, // 21: penstock.api.connector.v1.WriteOpened.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
-	8,  // 22: penstock.api.connector.v1.WriteOpened.committed:type_name -> penstock.api.connector.v1.PreparedTxn
-	26, // 23: penstock.api.connector.v1.WriteOpened.limits:type_name -> penstock.api.connector.v1.Limits
-	27, // 24: penstock.api.connector.v1.WriteOpened.commit_every:type_name -> google.protobuf.Duration
-	28, // 25: penstock.api.connector.v1.SchemaApplied.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	16, // 26: penstock.api.connector.v1.BatchResult.failed:type_name -> penstock.api.connector.v1.RowError
-	28, // 27: penstock.api.connector.v1.RowError.reason:type_name -> penstock.api.error.v1.Diagnostic
-	8,  // 28: penstock.api.connector.v1.Prepared.txn:type_name -> penstock.api.connector.v1.PreparedTxn
-	4,  // 29: penstock.api.connector.v1.SinkService.Write:input_type -> penstock.api.connector.v1.WriteRequest
-	0,  // 30: penstock.api.connector.v1.SinkService.Put:input_type -> penstock.api.connector.v1.PutRequest
-	12, // 31: penstock.api.connector.v1.SinkService.Write:output_type -> penstock.api.connector.v1.WriteResponse
-	2,  // 32: penstock.api.connector.v1.SinkService.Put:output_type -> penstock.api.connector.v1.PutResponse
-	31, // [31:33] is the sub-list for method output_type
-	29, // [29:31] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	10, // 14: penstock.api.connector.v1.WritePrepare.left_out:type_name -> penstock.api.connector.v1.SlotRows
+	14, // 15: penstock.api.connector.v1.WriteResponse.opened:type_name -> penstock.api.connector.v1.WriteOpened
+	15, // 16: penstock.api.connector.v1.WriteResponse.schema_applied:type_name -> penstock.api.connector.v1.SchemaApplied
+	18, // 17: penstock.api.connector.v1.WriteResponse.prepared:type_name -> penstock.api.connector.v1.Prepared
+	20, // 18: penstock.api.connector.v1.WriteResponse.txn_committed:type_name -> penstock.api.connector.v1.TxnCommitted
+	27, // 19: penstock.api.connector.v1.WriteResponse.progress:type_name -> penstock.api.connector.v1.Progress
+	21, // 20: penstock.api.connector.v1.WriteResponse.closed:type_name -> penstock.api.connector.v1.WriteClosed
+	6,  // 21: penstock.api.connector.v1.WriteResponse.described:type_name -> penstock.api.connector.v1.DatasetDescribed
+	26, // 22: penstock.api.connector.v1.WriteOpened.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
+	8,  // 23: penstock.api.connector.v1.WriteOpened.committed:type_name -> penstock.api.connector.v1.PreparedTxn
+	28, // 24: penstock.api.connector.v1.WriteOpened.limits:type_name -> penstock.api.connector.v1.Limits
+	29, // 25: penstock.api.connector.v1.WriteOpened.commit_every:type_name -> google.protobuf.Duration
+	30, // 26: penstock.api.connector.v1.SchemaApplied.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	17, // 27: penstock.api.connector.v1.BatchResult.failed:type_name -> penstock.api.connector.v1.RowError
+	30, // 28: penstock.api.connector.v1.RowError.reason:type_name -> penstock.api.error.v1.Diagnostic
+	8,  // 29: penstock.api.connector.v1.Prepared.txn:type_name -> penstock.api.connector.v1.PreparedTxn
+	19, // 30: penstock.api.connector.v1.Prepared.failed:type_name -> penstock.api.connector.v1.FailedRow
+	30, // 31: penstock.api.connector.v1.FailedRow.reason:type_name -> penstock.api.error.v1.Diagnostic
+	4,  // 32: penstock.api.connector.v1.SinkService.Write:input_type -> penstock.api.connector.v1.WriteRequest
+	0,  // 33: penstock.api.connector.v1.SinkService.Put:input_type -> penstock.api.connector.v1.PutRequest
+	13, // 34: penstock.api.connector.v1.SinkService.Write:output_type -> penstock.api.connector.v1.WriteResponse
+	2,  // 35: penstock.api.connector.v1.SinkService.Put:output_type -> penstock.api.connector.v1.PutResponse
+	34, // [34:36] is the sub-list for method output_type
+	32, // [32:34] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_sink_service_proto_init() }
@@ -1677,7 +1852,7 @@ func file_penstock_api_connector_v1_sink_service_proto_init() {
 		(*WriteRequest_Close)(nil),
 		(*WriteRequest_Describe)(nil),
 	}
-	file_penstock_api_connector_v1_sink_service_proto_msgTypes[12].OneofWrappers = []any{
+	file_penstock_api_connector_v1_sink_service_proto_msgTypes[13].OneofWrappers = []any{
 		(*WriteResponse_Opened)(nil),
 		(*WriteResponse_SchemaApplied)(nil),
 		(*WriteResponse_Prepared)(nil),
@@ -1692,7 +1867,7 @@ func file_penstock_api_connector_v1_sink_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_connector_v1_sink_service_proto_rawDesc), len(file_penstock_api_connector_v1_sink_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -85,20 +85,22 @@ class DatasetDescribed(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., arrow_schema: _Optional[bytes] = ...) -> None: ...
 
 class WriteOpen(_message.Message):
-    __slots__ = ("target", "task", "epoch", "commit_mode", "last_prepared", "recover")
+    __slots__ = ("target", "task", "epoch", "commit_mode", "last_prepared", "recover", "tolerates_failed_rows")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     COMMIT_MODE_FIELD_NUMBER: _ClassVar[int]
     LAST_PREPARED_FIELD_NUMBER: _ClassVar[int]
     RECOVER_FIELD_NUMBER: _ClassVar[int]
+    TOLERATES_FAILED_ROWS_FIELD_NUMBER: _ClassVar[int]
     target: _connector_service_pb2.Target
     task: _connector_service_pb2.TaskPlan
     epoch: int
     commit_mode: _plugin_service_pb2.CommitMode
     last_prepared: PreparedTxn
     recover: bool
-    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., task: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ..., commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., last_prepared: _Optional[_Union[PreparedTxn, _Mapping]] = ..., recover: bool = ...) -> None: ...
+    tolerates_failed_rows: bool
+    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., task: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ..., commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., last_prepared: _Optional[_Union[PreparedTxn, _Mapping]] = ..., recover: bool = ..., tolerates_failed_rows: bool = ...) -> None: ...
 
 class PreparedTxn(_message.Message):
     __slots__ = ("txn_id", "epoch", "state", "token")
@@ -113,16 +115,26 @@ class PreparedTxn(_message.Message):
     def __init__(self, txn_id: _Optional[int] = ..., epoch: _Optional[int] = ..., state: _Optional[bytes] = ..., token: _Optional[bytes] = ...) -> None: ...
 
 class WritePrepare(_message.Message):
-    __slots__ = ("txn_id", "token", "slots", "traceparent")
+    __slots__ = ("txn_id", "token", "slots", "traceparent", "left_out")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     token: bytes
     slots: _containers.RepeatedCompositeFieldContainer[PutSlot]
     traceparent: str
-    def __init__(self, txn_id: _Optional[int] = ..., token: _Optional[bytes] = ..., slots: _Optional[_Iterable[_Union[PutSlot, _Mapping]]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    left_out: _containers.RepeatedCompositeFieldContainer[SlotRows]
+    def __init__(self, txn_id: _Optional[int] = ..., token: _Optional[bytes] = ..., slots: _Optional[_Iterable[_Union[PutSlot, _Mapping]]] = ..., traceparent: _Optional[str] = ..., left_out: _Optional[_Iterable[_Union[SlotRows, _Mapping]]] = ...) -> None: ...
+
+class SlotRows(_message.Message):
+    __slots__ = ("slot", "rows")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    slot: int
+    rows: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, slot: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class WriteCommit(_message.Message):
     __slots__ = ("txn_id",)
@@ -153,18 +165,20 @@ class WriteResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[WriteOpened, _Mapping]] = ..., schema_applied: _Optional[_Union[SchemaApplied, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., txn_committed: _Optional[_Union[TxnCommitted, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., closed: _Optional[_Union[WriteClosed, _Mapping]] = ..., described: _Optional[_Union[DatasetDescribed, _Mapping]] = ...) -> None: ...
 
 class WriteOpened(_message.Message):
-    __slots__ = ("commit_mode", "committed", "limits", "commit_every", "describes_datasets")
+    __slots__ = ("commit_mode", "committed", "limits", "commit_every", "describes_datasets", "reports_failed_rows")
     COMMIT_MODE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     COMMIT_EVERY_FIELD_NUMBER: _ClassVar[int]
     DESCRIBES_DATASETS_FIELD_NUMBER: _ClassVar[int]
+    REPORTS_FAILED_ROWS_FIELD_NUMBER: _ClassVar[int]
     commit_mode: _plugin_service_pb2.CommitMode
     committed: PreparedTxn
     limits: _types_pb2.Limits
     commit_every: _duration_pb2.Duration
     describes_datasets: bool
-    def __init__(self, commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., committed: _Optional[_Union[PreparedTxn, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., commit_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., describes_datasets: bool = ...) -> None: ...
+    reports_failed_rows: bool
+    def __init__(self, commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., committed: _Optional[_Union[PreparedTxn, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., commit_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., describes_datasets: bool = ..., reports_failed_rows: bool = ...) -> None: ...
 
 class SchemaApplied(_message.Message):
     __slots__ = ("schema_id", "actions", "diagnostics", "refused")
@@ -197,10 +211,22 @@ class RowError(_message.Message):
     def __init__(self, row: _Optional[int] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
 
 class Prepared(_message.Message):
-    __slots__ = ("txn",)
+    __slots__ = ("txn", "failed")
     TXN_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
     txn: PreparedTxn
-    def __init__(self, txn: _Optional[_Union[PreparedTxn, _Mapping]] = ...) -> None: ...
+    failed: _containers.RepeatedCompositeFieldContainer[FailedRow]
+    def __init__(self, txn: _Optional[_Union[PreparedTxn, _Mapping]] = ..., failed: _Optional[_Iterable[_Union[FailedRow, _Mapping]]] = ...) -> None: ...
+
+class FailedRow(_message.Message):
+    __slots__ = ("slot", "row", "reason")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    slot: int
+    row: int
+    reason: _diagnostic_pb2.Diagnostic
+    def __init__(self, slot: _Optional[int] = ..., row: _Optional[int] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
 
 class TxnCommitted(_message.Message):
     __slots__ = ("txn_id",)
