@@ -46,6 +46,8 @@ def to_framework_names(config: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+RETRY_MAX: Final = "errors.retry.max"
+
 DLQ_PREFIX: Final = "errors.deadletterqueue."
 """Prefix of the keys of the dead-letter queue."""
 
@@ -179,6 +181,13 @@ KEYS: Final = (
     ),
     ConfigKey("errors.retry.timeout", "int", 0, doc="Milliseconds to retry for; -1: no limit."),
     ConfigKey("errors.retry.delay.max.ms", "int", 60_000, doc="Longest delay between two tries."),
+    ConfigKey(
+        RETRY_MAX,
+        "int",
+        -1,
+        doc="Retries of rows that the sink cannot write for now, then they are rejected; "
+        "-1: no limit.",
+    ),
     ConfigKey(DLQ_TOPIC, default="", doc="Topic of dead letters."),
     ConfigKey(
         DLQ_REPLICATION_FACTOR,

@@ -20,6 +20,7 @@ from penstock.connector_config.keys import (
     DLQ_TOPIC,
     KEYS,
     RESTART_MAX,
+    RETRY_MAX,
     TOPICS_BACKEND,
 )
 from penstock.model.backoff import RestartPolicy
@@ -56,12 +57,14 @@ class FlushRules:
 class RetryPolicy:
     """How a job is retried. `timeout_s`: for how long (`errors.retry.timeout`); None for
     `MAX_TRIES` tries. `max_delay_s`: longest delay between two tries. `on_retry` is called before
-    each retry.
+    each retry. `max_writes`: retries of rows that the sink cannot write (`errors.retry.max`); None
+    for no limit.
     """
 
     timeout_s: float | None = None
     max_delay_s: float = 60.0
     on_retry: Callable[[], None] = lambda: None
+    max_writes: int | None = None
 
 
 DEFAULT_RETRIES: Final = RetryPolicy()
@@ -144,7 +147,7 @@ def _settings(
         rejected_rows=rejected_rows,
         dead_letter_topic=values[DLQ_TOPIC] or rejected_rows.default_topic(values["name"] or ""),
         needs_replayable=values["exactly.once.support"] == "required",
-        retries=_retries(values["errors.retry.timeout"], values["errors.retry.delay.max.ms"]),
+        retries=_retries(values),
     )
 
 
@@ -174,9 +177,15 @@ def _max_batch_rows(values: Mapping[str, Any]) -> int:
     return min(max_rows, MAX_REJECTED_ROWS) if drifting else max_rows
 
 
-def _retries(timeout_ms: int, max_delay_ms: int) -> RetryPolicy:
+def _retries(values: Mapping[str, Any]) -> RetryPolicy:
+    timeout_ms, max_writes = values["errors.retry.timeout"], values[RETRY_MAX]
     seconds = math.inf if timeout_ms < 0 else timeout_ms / 1000
-    return RetryPolicy(seconds or None, max(max_delay_ms, 1) / 1000)
+    return RetryPolicy(
+        seconds or None,
+        max(values["errors.retry.delay.max.ms"], 1) / 1000,
+        # rows are alone only when they are written again
+        max_writes=None if max_writes < 0 else max(max_writes, 1),
+    )
 
 
 def _change_kinds(values: Mapping[str, Any]) -> set[ChangeKind]:

@@ -172,3 +172,27 @@ def test_what_may_pass_is_tried_again_and_no_letter(gateway, made, tmp_path):
     (status,) = gateway.get("/v1/status", params={"connector": "one-retried"}).json()["connectors"]
     assert [task["restarts"] for task in status["tasks"]] == [0]
     assert gateway.states(path)[0] == "RUNNING"
+
+
+@pytest.mark.parametrize("tolerance", ["all", "none"])
+def test_rows_that_stay_unwritten_are_rejected_after_some_retries(
+    gateway, made, tmp_path, tolerance
+):
+    """They are those of one checkpoint; all others are written once, and nothing is lost."""
+    stuck = json.dumps({"id": BAD, "value": "500", "kind": "stuck"}) + "\n"
+    more = {"errors.tolerance": tolerance, "errors.retry.max": "2", "batch.max.rows": "1000000"}
+    name = f"one-stuck-{tolerance}"
+    path = made(name, "RUNNING", **config(tmp_path, name, stuck, **more))
+    if tolerance == "none":
+        wait_until(lambda: gateway.states(path)[1] == {"FAILED"}, READY, "it to fail")
+        assert "picky.stuck" in gateway.get(f"{path}/status").text
+        assert letters(gateway, name) == []
+        return
+    wait_until(lambda: ROWS - 1 in written(tmp_path), READY, "the last row")
+    found = [letter["row"]["id"] for letter in letters(gateway, name)]
+    assert {(one["stage"], one["code"]) for one in letters(gateway, name)} == {
+        ("write", "picky.stuck")
+    }
+    assert BAD in found
+    assert len(found) < 100
+    assert written(tmp_path) == Counter(set(range(ROWS)) - set(found))

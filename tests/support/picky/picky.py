@@ -1,6 +1,6 @@
 """A sink that refuses rows whose `kind` is `bad`, and those whose kind is `tell` with its secret in
 the words; and fails a few times when a file says so. Rows whose kind is `late` make it fail only
-when they are written.
+when they are written, and of kind `stuck` so that it may be tried again.
 """
 
 import json
@@ -47,9 +47,12 @@ class Picky(Sink[PickyConfig]):
         return [(row, reasons[kind]) for row, kind in enumerate(kinds) if kind in reasons]
 
     def write_batch(self, dataset: str, rows: pa.RecordBatch) -> Refused:
-        """Keep rows, unless one is late."""
-        if "late" in rows.column("kind").to_pylist():
+        """Keep rows, unless one is late or stuck."""
+        kinds = rows.column("kind").to_pylist()
+        if "late" in kinds:
             raise DataError("picky.late", "one of these rows is bad")
+        if "stuck" in kinds:
+            raise RetriableError("picky.stuck", "not now")
         self._lines += [json.dumps(row) + "\n" for row in rows.to_pylist()]
         return None
 

@@ -10,6 +10,7 @@
 - `discard`       nowhere: the rows are only counted
 - `reject`        nowhere: the rows that `rejected` names, by number and reason, are rejected, of
   `count` rows in all
+- `reject_all`    nowhere: all rows are rejected for one `reason`
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ def write_rows(
             return WriteResult(sum(batch.num_rows for batch in batches))
         case "reject":
             return _reject(slot, sum(batch.num_rows for batch in batches))
+        case "reject_all":
+            return _reject_all(slot, sum(batch.num_rows for batch in batches))
     raise InternalError(
         "engine.unknown_end", f"slot {slot.slot}: unknown kind of sink {slot.write['kind']!r}"
     )
@@ -96,6 +99,18 @@ def reject_spec(rejected: Iterable[tuple[int, Diagnostic]], count: int) -> dict[
     """
     rows = [[row, write_diagnostic(reason)] for row, reason in rejected]
     return {"kind": "reject", "rejected": rows, "count": count}
+
+
+def reject_all_spec(reason: Diagnostic) -> dict[str, Any]:
+    """Return the write spec that rejects all rows of a slot."""
+    return {"kind": "reject_all", "reason": write_diagnostic(reason)}
+
+
+def _reject_all(slot: SlotTicket, count: int) -> WriteResult:
+    reason = read_diagnostic(slot.write["reason"])
+    if count > MAX_REJECTED_ROWS:
+        raise _too_many_rejected(reason)
+    return WriteResult(rejected=[(row, reason) for row in range(count)])
 
 
 def _reject(slot: SlotTicket, count: int) -> WriteResult:

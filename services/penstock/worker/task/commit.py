@@ -17,6 +17,7 @@ from typing import Protocol
 
 from penstock.model import faults
 from penstock.model.connector import CommitMode
+from penstock.model.errors import PenstockError
 from penstock.model.stream import FailedRowsError, PreparedTxn
 from penstock.rpc.traces import error_status, span, use_span
 from penstock.worker.ports import SinkWriter
@@ -48,7 +49,7 @@ class StagedRows(Protocol):
 
 
 class Commits:
-    """The commits of one run of a task."""
+    """The commits of one run of a task. `write_error` is why the sink could not prepare rows."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Commits:
         """
         self._acks, self._writer, self._offsets = acks, writer, offsets
         self._mode = mode
+        self.write_error: PenstockError | None = None
         self._applied_txn_id = applied_txn_id
         self._on_commit = on_commit
         self._queue: asyncio.Queue[FinishedBatch] = asyncio.Queue(maxsize=1)  # invariant 12
@@ -133,6 +135,9 @@ class Commits:
                     prepared = await self._writer.prepare(finished.txn_id, slots, token)
             except FailedRowsError as error:
                 finished = await staged.reject(finished, error)
+            except PenstockError as error:
+                self.write_error = error
+                raise
         faults.hit("worker.sink_written")
         return finished, prepared
 

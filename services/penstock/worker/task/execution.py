@@ -17,12 +17,12 @@ import pyarrow as pa
 from penstock.connector_config.settings import RetryPolicy
 from penstock.model import faults
 from penstock.model.drift_policy import DriftPolicy, DriftRules
-from penstock.model.errors import InternalError, SchemaError, error_from_diagnostic
+from penstock.model.errors import Diagnostic, InternalError, SchemaError, error_from_diagnostic
 from penstock.model.schema_drift import RejectAllKernel, list_schema_requests, make_fit_kernel
 from penstock.model.step import Step
 from penstock.model.stream import BadRow, BatchReady, FailedRow, PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.spark.connector_io.sink_writer import reject_spec
+from penstock.spark.connector_io.sink_writer import reject_all_spec, reject_spec
 from penstock.worker.dead_letters.rejected_rows import (
     MAX_LOGGED_ROWS,
     RejectedRowHandler,
@@ -117,8 +117,11 @@ class BatchExecutor:
         compiled = self._chain.compile(schema.dataset, schema.arrow)
         self._routes[schema.schema_id] = _Route(schema, compiled.dataset, compiled.steps)
 
-    async def execute(self, txn_id: int, batch: MicroBatch, lag: float) -> ExecutedBatch:
-        """Run a micro-batch into a transaction of the sink. `lag` is its age in seconds.
+    async def execute(
+        self, txn_id: int, batch: MicroBatch, lag: float, reject: Diagnostic | None = None
+    ) -> ExecutedBatch:
+        """Run a micro-batch into a transaction of the sink. `lag` is its age in seconds. With
+        `reject`, all its rows are rejected for this reason, and none reaches the sink.
 
         Raises:
             PenstockError: a job failed for good, or a row was rejected that is not tolerated.
@@ -130,7 +133,7 @@ class BatchExecutor:
         first, runs = 0, []
         for route, parts in jobs:
             plan = await self._plan(route, len(parts))
-            runs.append((plan, self._ticket(txn_id, first, route, parts)))
+            runs.append((plan, self._ticket(txn_id, first, route, parts, reject)))
             first += len(parts)
         faults.hit("worker.batch_running")
         async with self._sampler.sample_during([_sample_source(*job) for job in jobs], lag):
@@ -140,8 +143,9 @@ class BatchExecutor:
         )
         self._moved[txn_id] = _MovedBatch(jobs, done, lag)
         reports = [report for of_job in done for report in of_job]
+        put = () if reject else reports
         executed = ExecutedBatch(
-            tuple(PutSlot(r.slot, r.attempt, r.rows_out, r.detail) for r in reports),
+            tuple(PutSlot(r.slot, r.attempt, r.rows_out, r.detail) for r in put),
             rows_read=sum(r.rows_in for r in reports),
             rows_written=sum(r.rows_out for r in reports),
             slowest_slot_s=max((r.seconds for r in reports), default=0.0),
@@ -287,14 +291,21 @@ class BatchExecutor:
         return [task.result() for task in tasks]
 
     def _ticket(
-        self, txn_id: int, first: int, route: _Route, parts: Sequence[Sequence[BatchReady]]
+        self,
+        txn_id: int,
+        first: int,
+        route: _Route,
+        parts: Sequence[Sequence[BatchReady]],
+        reject: Diagnostic | None,
     ) -> Ticket:
         slots = tuple(
             SlotTicket(
                 slot,
                 sum(batch.rows for batch in part),
                 self._reader.ticket([b.seq for b in part], route.schema.schema_id),
-                self._writer.ticket(txn_id, slot, route.write_id),
+                reject_all_spec(reject)
+                if reject
+                else self._writer.ticket(txn_id, slot, route.write_id),
             )
             for slot, part in enumerate(parts, first)
         )

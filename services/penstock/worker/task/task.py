@@ -25,6 +25,7 @@ from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.metrics import TaskCounters
 from penstock.worker.task.supervisor import Assignment, TaskSupervisor
 from penstock.worker.task.task_run import RunSpec, TaskRun
+from penstock.worker.task.write_retries import WriteRetries
 from penstock_values.identity import canonical_json
 
 log = logging.getLogger(__name__)
@@ -154,6 +155,7 @@ class Task(TaskSupervisor):
         self._version = ""
         self._paused = assignment.is_paused
         self._crash_loop = CrashLoopDetector(self.connector)
+        self._write_retries = WriteRetries()
 
     async def run(self) -> None:
         """Run until the end. Never raises: errors are in the status."""
@@ -216,7 +218,23 @@ class Task(TaskSupervisor):
     async def _run_spec(self, spec: RunSpec) -> bool:
         """Run once, until the end or a change of secrets. Returns whether all rows were moved."""
         self.inspections.set_transforms(spec.chain.transforms)
-        run = self._run = TaskRun(spec, self._counters, self.inspections, self._on_run_state)
+        reject = self._write_retries.reason_to_reject(spec.retries.max_writes)
+        if reject is not None:
+            log.error(
+                "task %s: the sink could not write the next rows after %d retries, and they are "
+                "rejected: %s",
+                self.task_id,
+                spec.retries.max_writes,
+                reject,
+            )
+        run = self._run = TaskRun(
+            spec,
+            self._counters,
+            self.inspections,
+            self._on_run_state,
+            is_write_retry=spec.retries.max_writes is not None and self._write_retries.is_retry,
+            reject_first=reject,
+        )
         run.pause(paused=self._paused)
         changed = asyncio.create_task(self._wait_for_next_run(spec))
         changed.add_done_callback(lambda _: run.stop())  # harmless when the run has ended
@@ -226,6 +244,11 @@ class Task(TaskSupervisor):
             self._counters.record_error()
             is_idle = self._was_healthy() and not run.batch_count
             is_progress = bool(run.commit_count) or is_idle
+            self._write_retries.record(
+                None if next(_crashes(error), None) else run.write_error,
+                run.began_at,
+                is_progress=bool(run.commit_count),
+            )
             self._crash_loop.record(
                 error, run.began_at, is_progress=is_progress, is_isolated=spec.is_isolated
             )

@@ -18,6 +18,7 @@ from penstock.connector_config.dead_letters import RejectedRowRules
 from penstock.connector_config.settings import DEFAULT_RETRIES, FlushRules, RetryPolicy
 from penstock.model import faults
 from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
+from penstock.model.errors import Diagnostic, PenstockError
 from penstock.model.metrics import PluginMetric
 from penstock.model.stream import (
     BadRow,
@@ -118,13 +119,17 @@ class BatchRunner:
         wait_for_commits: Callable[[], Awaitable[None]],
         *,
         reports_failed_rows: bool,
+        is_write_retry: bool,
     ) -> None:
         """`wake` is set together with `stopped`, and at other events. `wait_for_commits` returns
         when no commit is in progress. `reports_failed_rows`: the sink may name rows that it cannot
-        write when a transaction is prepared.
+        write when a transaction is prepared. `is_write_retry`: it could not write the rows that
+        come first, so that the first micro-batch is as small as possible.
         """
         self._spec, self._stopped, self._wake, self._reader = spec, stopped, wake, reader
         self.sizer = BatchSizer(spec.flush_rules.max_rows)
+        if is_write_retry:
+            self.sizer.rows = 1
         rejected_rows = spec.make_rejected_row_handler(reader)
         self._keeps_rows = reports_failed_rows and rejected_rows.is_tolerant
         self.executor = BatchExecutor(
@@ -142,14 +147,16 @@ class BatchRunner:
             retries=replace(spec.retries, on_retry=counters.record_retry),
         )
 
-    async def run(self, txn_id: int, batch: MicroBatch) -> FinishedBatch | None:
+    async def run(
+        self, txn_id: int, batch: MicroBatch, reject: Diagnostic | None = None
+    ) -> FinishedBatch | None:
         """Run a micro-batch into a transaction. Returns None when the task was stopped
-        meanwhile.
+        meanwhile. With `reject`, its rows are rejected for this reason.
         """
         task_id, lag = self._spec.plan.task_id, time.monotonic() - batch.announced_at
         trace = start_trace("worker.micro_batch", task=task_id, txn=txn_id, rows=batch.rows)
         with use_span(trace):
-            executing = asyncio.ensure_future(self._execute(txn_id, batch, lag))
+            executing = asyncio.ensure_future(self._execute(txn_id, batch, lag, reject))
         try:
             executed = await self._unless_stopped(executing)
         finally:
@@ -184,9 +191,11 @@ class BatchRunner:
             self.executor.forget(finished.txn_id)
             await self._reader.release(finished.batch.last_seq)
 
-    async def _execute(self, txn_id: int, batch: MicroBatch, lag: float) -> ExecutedBatch:
+    async def _execute(
+        self, txn_id: int, batch: MicroBatch, lag: float, reject: Diagnostic | None
+    ) -> ExecutedBatch:
         with span("worker.move", batches=len(batch.batches)):
-            return await self.executor.execute(txn_id, batch, lag)
+            return await self.executor.execute(txn_id, batch, lag, reject)
 
     async def _unless_stopped(
         self, executing: asyncio.Future[ExecutedBatch]
@@ -221,7 +230,8 @@ class TaskRun:
     failed.
 
     `began_at` are the partitions with the offsets where it started to read, None before that.
-    `commit_count` and `batch_count` count its commits, and the batches that the source announced.
+    `write_error` is why the sink could not write rows. `commit_count` and `batch_count` count its
+    commits, and the batches that the source announced.
     """
 
     def __init__(
@@ -230,10 +240,16 @@ class TaskRun:
         counters: TaskCounters,
         inspections: Inspections,
         on_state: Callable[[TaskState], None],
+        *,
+        is_write_retry: bool = False,
+        reject_first: Diagnostic | None = None,
     ) -> None:
         """`counters` and `inspections` outlive the run. `on_state` is called with RUNNING when
-        source and sink are open, and at each pause and resume.
+        source and sink are open, and at each pause and resume. `is_write_retry`: the sink could not
+        write the rows that come first; with `reject_first`, they are rejected for this reason.
         """
+        self._is_write_retry, self._reject_first = is_write_retry, reject_first
+        self.write_error: PenstockError | None = None
         self._spec, self._inspections = spec, inspections
         self._on_state = on_state
         self._counters = counters
@@ -333,6 +349,7 @@ class TaskRun:
             self._wake,
             commits.settle,
             reports_failed_rows=opened.reports_failed_rows,
+            is_write_retry=self._is_write_retry,
         )
         async with asyncio.TaskGroup() as group:
             beside = [
@@ -421,7 +438,8 @@ class TaskRun:
             await runner.staged(self._txn, batch)
             return
         self._txn += 1
-        finished = await runner.run(self._txn, batch)
+        reject, self._reject_first = self._reject_first, None
+        finished = await runner.run(self._txn, batch, reject)
         if finished is None:
             return
         faults.hit("worker.batch_moved")
@@ -433,6 +451,7 @@ class TaskRun:
             await commits.run(runner)
         except Exception:
             self._counters.commits_failed += 1
+            self.write_error = commits.write_error
             raise
 
     def _record_commit(self, runner: BatchRunner, finished: FinishedBatch, seconds: float) -> None:
