@@ -54,6 +54,9 @@ class Session(Protocol):
     def begin(self) -> None:
         """Take note that a transaction began."""
 
+    def undone(self) -> None:
+        """Take note that the transaction was undone to a savepoint."""
+
     def finish(self) -> None:
         """Find out what would only be found at COMMIT."""
 

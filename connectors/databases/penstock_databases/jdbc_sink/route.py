@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock_connector.staging import Spill, SpillStaging
+from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_connector.tables.changes import Verb, effect
 from penstock_connector.tables.columns import Column, Shape
 from penstock_connector.tables.evolution import readable
@@ -107,20 +110,72 @@ class JdbcRoute:
         return ""
 
 
-class JdbcStaging(SpillStaging[Piece]):
-    """Rows on their way into one table, encoded."""
+_NUMBER: Final = "penstock number"
 
-    def __init__(self, route: JdbcRoute, spill: Spill) -> None:
+
+class JdbcStaging(SpillStaging[Piece]):
+    """Rows on their way into one table, encoded. Where failed rows are tolerated, the rows are kept
+    as they came, too: `keeps_rows`.
+    """
+
+    def __init__(self, route: JdbcRoute, spill: Spill, *, keeps_rows: bool = False) -> None:
         super().__init__(spill)
         self._route = route
+        self._originals = SpillStaging[pa.RecordBatch](spill) if keeps_rows else None
+        self._count = 0
 
     def put(self, rows: pa.RecordBatch) -> Rejected:
         """Stage rows; rejected ones go to the dead letters."""
         rejected, pieces = self._route.pieces(rows)
+        self._add_pieces(pieces)
+        if self._originals is not None:
+            numbers = pc.add(
+                pc.indices_nonzero(pa.repeat(True, rows.num_rows)),
+                pa.scalar(self._count, pa.uint64()),
+            )
+            numbered = rows.append_column(_NUMBER, numbers)
+            self._originals.add_batch(without_rejected(numbered, rejected))
+        self._count += rows.num_rows
+        return rejected
+
+    def pieces(self, rows: pa.RecordBatch) -> list[Piece]:
+        """Return what is done with rows that were put."""
+        return self._route.pieces(rows)[1]
+
+    def originals(self) -> Iterator[tuple[pa.RecordBatch, pa.UInt64Array]]:
+        """Yield the rows as they were put, with their numbers among all of them."""
+        for numbered in self._originals.parts() if self._originals is not None else ():
+            yield numbered.drop_columns([_NUMBER]), numbered.column(_NUMBER)
+
+    def leave_out(self, rows: AbstractSet[int]) -> None:
+        """Remove rows. What they were merged with is encoded anew."""
+        assert self._originals is not None  # noqa: S101 - else no row is named
+        gone = pa.array(sorted(rows), pa.uint64())
+        parts = self._originals.parts()
+        self._originals.discard()
+        super().discard()
+        for numbered in parts:
+            kept = numbered.filter(pc.invert(pc.is_in(numbered.column(_NUMBER), gone)))
+            self._originals.add_batch(kept)
+            self._add_pieces(self.pieces(kept.drop_columns([_NUMBER])))
+        self.close()
+
+    def close(self) -> None:
+        """End it: no more rows come."""
+        super().close()
+        if self._originals is not None:
+            self._originals.close()
+
+    def discard(self) -> None:
+        """Remove it: it does not count, or is written."""
+        super().discard()
+        if self._originals is not None:
+            self._originals.discard()
+
+    def _add_pieces(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:
             restore = functools.partial(_with_text, replace(piece, text=b""))
             self.add(piece, len(piece.text), _text, restore)
-        return rejected
 
 
 def _text(piece: Piece) -> Text:

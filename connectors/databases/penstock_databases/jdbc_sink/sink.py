@@ -10,6 +10,8 @@ import pyarrow as pa
 from penstock_connector import (
     ConfigError,
     ConnectorError,
+    DataError,
+    FailedRowsError,
     PreparedTxn,
     RetriableError,
     SchemaError,
@@ -25,6 +27,7 @@ from penstock_connector.tables.names import TableId
 from penstock_connector.tables.sink import TableSink
 from penstock_databases.dialect import Connection, Login
 from penstock_databases.jdbc_sink.config import JdbcSinkConfig
+from penstock_databases.jdbc_sink.failed_rows import FailedRow, find_failed_rows
 from penstock_databases.jdbc_sink.ledger import Ledger
 from penstock_databases.jdbc_sink.route import JdbcRoute, JdbcStaging, Piece
 from penstock_databases.jdbc_sink.session import TaskSession
@@ -48,6 +51,7 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
         "io.aiven.connect.jdbc.JdbcSinkConnector",
     )
     title = "Tables of a database"
+    reports_failed_rows = True
 
     @classmethod
     def check(cls, config: JdbcSinkConfig) -> None:
@@ -158,7 +162,8 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
         self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
     ) -> Staging:
         """Return a place for rows, in memory or a file without a name."""
-        return JdbcStaging(self.routed(dataset, schema), self._spill)
+        keeps_rows = self.tolerates_failed_rows
+        return JdbcStaging(self.routed(dataset, schema), self._spill, keeps_rows=keeps_rows)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Write the rows and how far the task is in a transaction that is not committed yet."""
@@ -170,16 +175,29 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
         )
         try:
             retry.call(lambda: self._write(groups, txn_id, token), self.stopping.wait, self._lose)
+        except DataError as error:
+            self._lose()
+            groups.clear()
+            if self.tolerates_failed_rows and (failed := self._find_failed(ours)):
+                raise FailedRowsError(failed) from error
+            _discard(ours)
+            raise
         except BaseException:
             self._lose()
-            raise
-        finally:
             groups.clear()
-            for staging in ours:
-                staging.discard()
+            _discard(ours)
+            raise
+        groups.clear()
+        _discard(ours)
         self._open = txn_id
         self._token = token
         return b""
+
+    def _find_failed(self, stagings: Sequence[JdbcStaging]) -> list[FailedRow]:
+        try:
+            return find_failed_rows(self._idle(), self._owned.session(), stagings)
+        finally:
+            self._lose()
 
     def _write(self, groups: Sequence[Sequence[Piece]], txn_id: int, token: bytes) -> None:
         connection = self._idle()
@@ -242,6 +260,11 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
     def _lose(self) -> None:
         self._open = None
         self._owned.lose()
+
+
+def _discard(stagings: Sequence[JdbcStaging]) -> None:
+    for staging in stagings:
+        staging.discard()
 
 
 def _grouped(pieces: Iterator[Piece], most: int) -> Iterator[list[Piece]]:

@@ -173,6 +173,9 @@ class MysqlSession:
     def begin(self) -> None:
         """Nothing is kept over transactions."""
 
+    def undone(self) -> None:
+        """Nothing is kept over statements."""
+
     def finish(self) -> None:
         """Nothing is deferred."""
 

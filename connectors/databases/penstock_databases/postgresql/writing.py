@@ -179,6 +179,7 @@ class PostgresqlSession:
     def __init__(self, connection: PostgresqlConnection) -> None:
         self._connection = connection
         self._tables: dict[Layout, str] = {}
+        self._made = 0
         self._used: set[str] = set()
         self._repeating: set[TableId] = set()
 
@@ -201,6 +202,11 @@ class PostgresqlSession:
             else:
                 self._connection.changed(_joined(verb, layout, staged, once=len(texts) == 1))
 
+    def undone(self) -> None:
+        """Forget temporary tables: those that were made since are gone, too."""
+        self._tables.clear()
+        self._used.clear()
+
     def finish(self) -> None:
         """Let deferred constraints speak now, so that COMMIT has no reason to fail."""
         self._connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -208,7 +214,8 @@ class PostgresqlSession:
     def _staged(self, layout: Layout, texts: Sequence[Text]) -> str:
         name = self._tables.get(layout)
         if name is None:
-            name = f"pg_temp.penstock_{len(self._tables)}"
+            name = f"pg_temp.penstock_{self._made}"
+            self._made += 1
             self._connection.execute(
                 f"CREATE TEMPORARY TABLE {name} ON COMMIT DELETE ROWS AS "
                 f"SELECT {_list(c.name for c in layout.columns)} "

@@ -136,6 +136,9 @@ class SqliteSession:
     def begin(self) -> None:
         """Nothing is kept over transactions."""
 
+    def undone(self) -> None:
+        """Nothing is kept over statements."""
+
     def finish(self) -> None:
         """Deferred foreign keys speak at COMMIT, and leave the transaction open."""
 

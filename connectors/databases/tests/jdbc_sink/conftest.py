@@ -114,10 +114,16 @@ class Database:
         return self.sql(f"SELECT * FROM {self.q(table)} ORDER BY {order}")
 
     @contextlib.contextmanager
-    def sink(self, *, epoch=1, bed=None, **config):
+    def sink(self, *, epoch=1, bed=None, tolerates_failed_rows=False, **config):
         """Run one task of the sink, over the real wire."""
         given = {name.replace("_", "."): str(value) for name, value in config.items()}
-        with sink_task(JdbcSink, {**self.config, **given}, epoch=epoch, bed=bed) as task:
+        with sink_task(
+            JdbcSink,
+            {**self.config, **given},
+            epoch=epoch,
+            bed=bed,
+            tolerates_failed_rows=tolerates_failed_rows,
+        ) as task:
             task._txn_id = task.opened.committed.txn_id  # as the host does it
             yield task
 
