@@ -299,6 +299,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
             if self._syncs is not None:
                 self._syncs.write(producer)
                 sender.flush()
+        for staging in staged:
+            staging.discard()  # the brokers have the messages
         return b""
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:

@@ -5,10 +5,10 @@ import time
 
 import pyarrow as pa
 import pytest
-from penstock_kafka import KafkaSink, broker
+from penstock_kafka import KafkaSink, broker, kafka_sink
 
 from penstock.plugin.limits import Deadlines
-from penstock_connector import CommitMode
+from penstock_connector import CommitMode, staging
 from penstock_connector.testing import RemoteError, sink_task
 from support.kafka import PASSWORD, USER
 
@@ -64,6 +64,21 @@ def test_a_topic_is_that_of_the_dataset_and_created(kafka, topic):
     assert numbers(kafka, f"{topic}.out") == [1]
     found = kafka.admin().list_topics(f"{topic}.out", timeout=10).topics[f"{topic}.out"]
     assert len(found.partitions) == 3
+
+
+def test_messages_that_the_brokers_have_leave_the_memory(kafka, topic, monkeypatch):
+    def no_file():
+        raise OSError("a file is made, as for rows beyond the memory")
+
+    monkeypatch.setattr(kafka_sink, "_MEMORY_BYTES", 300_000)
+    monkeypatch.setattr(staging.tempfile, "TemporaryFile", no_file)
+    with sink_task(KafkaSink, config(kafka, topic)) as task:
+        for _ in range(4):
+            task.write([{"n": number, "text": "x" * 1_000} for number in range(200)])
+        with pytest.raises(RemoteError) as caught:
+            task.write([{"n": number, "text": "x" * 1_000} for number in range(400)])
+    assert caught.value.code == "kafka.spill_failed"
+    assert len(kafka.read(topic)) == 800
 
 
 @pytest.mark.parametrize("headers", [[("h", b"1"), ("h", b"2")], None])
