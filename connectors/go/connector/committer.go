@@ -70,6 +70,9 @@ func (c *committer) open(init func() error, order *connectorv1.WriteOpen, modes 
 	if err != nil {
 		return nil, err
 	}
+	if simple, ok := c.sink.(*simpleSink); ok {
+		simple.tolerates = order.ToleratesFailedRows
+	}
 	last := preparedFromProto(order.LastPrepared)
 	done := uint64(0)
 	if last != nil {
@@ -184,8 +187,9 @@ func (c *committer) applySchema(schema *recordv1.Schema) (*connectorv1.SchemaApp
 	return applied, nil
 }
 
-// prepare makes the named attempts safe, and drops all others.
-func (c *committer) prepare(order *connectorv1.WritePrepare) (*PreparedTxn, error) {
+// prepare makes the named attempts safe, and drops all others. Rows that failed are an answer, where
+// they are tolerated: the order comes again without them.
+func (c *committer) prepare(order *connectorv1.WritePrepare) (*connectorv1.Prepared, error) {
 	counted, others, err := c.stages.named(order.TxnId, order.Slots)
 	if err != nil {
 		return nil, err
@@ -207,12 +211,20 @@ func (c *committer) prepare(order *connectorv1.WritePrepare) (*PreparedTxn, erro
 		txn.Staged = append(txn.Staged, one.staged()...)
 	}
 	var state []byte
+	var failed rowsFailed
 	err = c.run("Prepare", func() (err error) {
 		state, err = c.sink.Prepare(txn)
+		if errors.As(err, &failed) {
+			return nil
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(failed) > 0 {
+		c.stages.keep(order.TxnId, counted)
+		return nameFailed(order.TxnId, counted, failed)
 	}
 	if len(state) > stateMost {
 		return nil, Defectf("sink.state.too_large",
@@ -220,7 +232,27 @@ func (c *committer) prepare(order *connectorv1.WritePrepare) (*PreparedTxn, erro
 			WithFix("Write large state to the sink, and return only its name.")
 	}
 	c.prepared[order.TxnId] = state
-	return &PreparedTxn{order.TxnId, c.epochNo, state, order.Token}, nil
+	prepared := PreparedTxn{order.TxnId, c.epochNo, state, order.Token}
+	return &connectorv1.Prepared{Txn: preparedToProto(prepared)}, nil
+}
+
+// nameFailed answers with rows that can never be written, by their slots.
+func nameFailed(txnID uint64, counted []*stage, failed rowsFailed) (*connectorv1.Prepared, error) {
+	answer := &connectorv1.Prepared{Txn: &connectorv1.PreparedTxn{TxnId: txnID}}
+	for _, one := range failed {
+		for _, stage := range counted {
+			number, found := stage.numberOf(one.staging, one.number)
+			if found {
+				answer.Failed = append(answer.Failed, &connectorv1.FailedRow{
+					Slot: stage.slot, Row: number, Reason: one.reason.diagnostic(),
+				})
+			}
+		}
+	}
+	if len(answer.Failed) != len(failed) {
+		return nil, Defectf("connector.defect", "WriteBatch names a failed row that its batch does not have: %v", failed)
+	}
+	return answer, nil
 }
 
 func waitForPuts(counted []*stage) error {

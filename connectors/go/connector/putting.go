@@ -98,6 +98,7 @@ func (c *committer) put(stage *stage, batch *recordv1.Batch, data []byte) (*conn
 		}
 		refused, err = staging.Put(rows)
 		stage.rows += uint64(rows.NumRows()) - uint64(len(refused))
+		stage.batches = append(stage.batches, stagedBatch{batch.SchemaId, uint64(rows.NumRows())})
 		return err
 	})
 	return resultOf(batch.Seq, refused), err

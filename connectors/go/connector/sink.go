@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -33,6 +34,18 @@ type Refused struct {
 	Reason *Error
 }
 
+// FailedRows is what WriteBatch may return as its error: these rows can never be written, and all
+// others are. They go to the dead letters where errors.tolerance allows it, else they end the task.
+type FailedRows []Refused
+
+// Error returns the reason of the first row.
+func (f FailedRows) Error() string {
+	if len(f) == 0 {
+		return "no row failed"
+	}
+	return fmt.Sprintf("%d row(s) cannot be written; the first is row %d: %v", len(f), f[0].Row, f[0].Reason)
+}
+
 // Sink writes at least once, or effectively once when its spec says Idempotent. Its methods are
 // called by one goroutine at a time. What else a sink may have: RowChecker, SchemaApplier, ColumnDescriber.
 type Sink[C any] interface {
@@ -40,7 +53,9 @@ type Sink[C any] interface {
 	Init(config C) error
 	// Connect opens what is needed to write.
 	Connect(ctx context.Context) error
-	// WriteBatch writes rows, in order. They are the SDK's: retain what is kept for longer.
+	// WriteBatch writes rows, in order. They are the SDK's: retain what is kept for longer. Rows that
+	// can never be written are FailedRows. An error of ClassData does not know which row it is: where
+	// such rows are tolerated, halves of the batch are written until the row is found.
 	WriteBatch(ctx context.Context, dataset string, rows arrow.RecordBatch) error
 	// Flush makes everything written so far durable. The host commits offsets after this.
 	Flush(ctx context.Context) error

@@ -19,10 +19,32 @@ type stage struct {
 	mu       sync.Mutex // held while a method of its stagings runs
 	order    []uint32
 	stagings map[uint32]Staging
+	batches  []stagedBatch
 	rows     uint64
 	lastSeq  uint64
 	complete bool
 	dropped  bool
+}
+
+// stagedBatch is the schema of a batch that was put, and how many rows it had.
+type stagedBatch struct {
+	schemaID uint32
+	rows     uint64
+}
+
+// numberOf returns the number in the slot of a row of a staging.
+func (s *stage) numberOf(wanted Staging, row uint64) (number uint64, found bool) {
+	before := uint64(0)
+	for _, batch := range s.batches {
+		if s.stagings[batch.schemaID] == wanted {
+			if row < batch.rows {
+				return before + row, true
+			}
+			row -= batch.rows
+		}
+		before += batch.rows
+	}
+	return 0, false
 }
 
 func newStage(txnID uint64, slot, attempt uint32) *stage {
@@ -147,6 +169,16 @@ func (s *stages) end(txnID uint64) {
 	defer s.mu.Unlock()
 	s.done = max(s.done, txnID)
 	delete(s.open, txnID)
+}
+
+// keep remembers stages of a closed transaction: it is prepared again.
+func (s *stages) keep(txnID uint64, kept []*stage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[txnID] = map[slotAttempt]*stage{}
+	for _, one := range kept {
+		s.open[txnID][slotAttempt{one.slot, one.attempt}] = one
+	}
 }
 
 // dropAll forgets everything that was not prepared.

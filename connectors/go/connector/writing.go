@@ -103,8 +103,10 @@ func openedWrite(
 		}
 	}
 	_, describes := ability[ColumnDescriber](sink)
+	_, isSimple := sink.(*simpleSink)
 	opened := &connectorv1.WriteOpened{
 		CommitMode: mode, Limits: &connectorv1.Limits{MaxMessageBytes: messageMost}, DescribesDatasets: describes,
+		ReportsFailedRows: isSimple,
 	}
 	if committed != nil {
 		opened.Committed = preparedToProto(*committed)
@@ -182,13 +184,9 @@ func answer(task *committer, request *connectorv1.WriteRequest) (*connectorv1.Wr
 		described, err := task.describe(order.Describe)
 		return &connectorv1.WriteResponse{Kind: &connectorv1.WriteResponse_Described{Described: described}}, err
 	case *connectorv1.WriteRequest_Prepare:
-		txn, err := task.prepare(order.Prepare)
-		if err != nil {
-			return nil, err
-		}
-		prepared := &connectorv1.Prepared{Txn: preparedToProto(*txn)}
+		prepared, err := task.prepare(order.Prepare)
 		return &connectorv1.WriteResponse{
-			Kind: &connectorv1.WriteResponse_Prepared{Prepared: prepared}}, nil
+			Kind: &connectorv1.WriteResponse_Prepared{Prepared: prepared}}, err
 	case *connectorv1.WriteRequest_Commit:
 		committed, err := task.commit(order.Commit.TxnId)
 		return &connectorv1.WriteResponse{

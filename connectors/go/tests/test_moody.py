@@ -1,5 +1,6 @@
 """Every part of the Go SDK over the wire, used well and badly, by the plugin in `moody/`."""
 
+import json
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -239,6 +240,36 @@ def test_rows_that_wait_are_bounded(bed, tmp_path):
         with pytest.raises(RemoteError) as caught:
             task.put(rows, txn_id=txn, slot=1)
         assert caught.value.code == "sink.staging.full"
+
+
+def test_rows_that_fail_when_they_are_written_are_named_and_the_others_written_once(bed, tmp_path):
+    given = {"folder": str(tmp_path)}
+    with sink_task(Checked, given, bed=bed, tolerates_failed_rows=True) as task:
+        assert task.opened.reports_failed_rows
+        txn = task.next_txn()
+        task.put([{"id": n} for n in (1, -2, 13, 4)], txn_id=txn)
+        task.put([{"id": n} for n in (5, 6, 17, 7, 13)], txn_id=txn, slot=1)
+        task.prepare(txn, [(0, 0, 3), (1, 0, 5)])
+        named = [(one.slot, one.row, one.reason.code) for one in task.left_out]
+        assert named == [(0, 2, "moody.named"), (1, 2, "moody.some"), (1, 4, "moody.named")]
+        task.commit(txn)
+        written = [json.loads(line)["id"] for line in (tmp_path / "rows").read_text().splitlines()]
+        assert written == [1, 4, 5, 6, 7]
+        task.write([{"id": 8}])
+
+
+@pytest.mark.parametrize(
+    ("id_", "tolerates", "code"),
+    [(13, False, "sink.rows.refused"), (17, False, "moody.some"), (19, True, "moody.busy")],
+)
+def test_what_is_not_tolerated_ends_the_task(bed, tmp_path, id_, tolerates, code):
+    given = {"folder": str(tmp_path)}
+    with (
+        sink_task(Checked, given, bed=bed, tolerates_failed_rows=tolerates) as task,
+        pytest.raises(RemoteError) as caught,
+    ):
+        task.write([{"id": id_}])
+    assert caught.value.code == code
 
 
 def test_a_sink_that_keeps_the_token_tells_it_when_it_is_opened_again(bed, tmp_path):

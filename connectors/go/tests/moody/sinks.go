@@ -18,7 +18,8 @@ type sinkConfig struct {
 	Folder string `required:"true" doc:"Where it writes."`
 }
 
-// checked is a simple sink that refuses rows with a negative id.
+// checked is a simple sink that refuses rows with a negative id. When it writes, it names rows with an
+// id of 13, and fails for a batch that has an id of 17, or 19 for a while.
 type checked struct {
 	connector.Base[sinkConfig]
 	file *os.File
@@ -63,7 +64,29 @@ func (c *checked) WriteBatch(ctx context.Context, _ string, rows arrow.RecordBat
 	if err := sawTrace(c.Config.Folder, "WriteBatch", connector.TraceParent(ctx)); err != nil {
 		return err
 	}
-	return array.RecordToJSON(rows, c.file)
+	ids := rows.Column(0).(*array.Int64)
+	var failed connector.FailedRows
+	for row := range ids.Len() {
+		switch ids.Value(row) {
+		case 13:
+			failed = append(failed, connector.Refused{Row: row, Reason: connector.DataErrorf("moody.named", "13")})
+		case 17:
+			return connector.DataErrorf("moody.some", "one of these is 17")
+		case 19:
+			return connector.Retriablef("moody.busy", "not now")
+		}
+	}
+	if failed == nil {
+		return array.RecordToJSON(rows, c.file)
+	}
+	for row := range ids.Len() {
+		if ids.Value(row) != 13 {
+			if err := array.RecordToJSON(rows.NewSlice(int64(row), int64(row)+1), c.file); err != nil {
+				return err
+			}
+		}
+	}
+	return failed
 }
 
 func (c *checked) Flush(context.Context) error { return c.file.Sync() }
