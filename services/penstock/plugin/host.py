@@ -1,4 +1,6 @@
-"""All plugin processes of a worker: one per plugin and connector, shared by the tasks."""
+"""All plugin processes of a worker: one per plugin and connector, shared by the tasks. There are
+several where a process takes a limited number of tasks (`max_tasks` of the manifest).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -35,7 +38,8 @@ _RELOAD_CODES: Final = frozenset({"plugin.not_installed", "plugin.no_such_versio
 
 _Key: TypeAlias = tuple[str, str, str, str, str]
 """Plugin, connector, version and fingerprint, so that a replaced plugin gets a new process; then
-the task that owns the process, empty when all tasks share it."""
+the task that owns the process, empty when all tasks share it, `#1` and so on where one is not
+enough for all."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,12 +70,15 @@ class StartDelay:
 
 @dataclass(slots=True)
 class _Slot:
-    """The state of one key: its process, or the start of one, and the delay of the next."""
+    """The state of one key: its process, or the start of one, and the delay of the next; the tasks
+    that use it, where they are limited.
+    """
 
     start_delay: StartDelay = field(default_factory=StartDelay)
     process: PluginProcess | None = None
     starting: asyncio.Task[PluginProcess] | None = None
     starts: int = 0
+    tasks: set[str] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
@@ -150,21 +157,24 @@ class PluginHost:
         self._owners.add(owner)
         return True
 
-    def release(self, owner: str) -> None:
-        """End the processes that a task owns."""
-        self._owners.discard(owner)
-        for key in [key for key in self._slots if owner and key[-1] == owner]:
+    def release(self, task: str) -> None:
+        """End the processes that a task owns, and make room in those that it shared."""
+        self._owners.discard(task)
+        for slot in self._slots.values():
+            slot.tasks.discard(task)
+        for key in [key for key in self._slots if key[-1] == task]:
             process = self._slots.pop(key).process
             if process is not None:
                 self._stop(process, RETIRE_GRACE_S)
 
     async def acquire(
-        self, connector_class: str, version: str = "", owner: str = ""
+        self, connector_class: str, version: str = "", task: str = "", *, isolated: bool = False
     ) -> PluginProcess:
         """Return the process that serves a connector class; start it when none runs.
 
         All callers share one start. After a crash the start waits for its back-off first. With
-        `owner`, a task for which `reserve` returned True, the process is shared with no other task.
+        `task`, a connector that limits the tasks of a process has room for it there, until
+        `release`. With `isolated`, where `reserve` returned True, no other task uses the process.
 
         Raises:
             PenstockError: `plugin.not_installed`, or why the process could not be started.
@@ -172,7 +182,7 @@ class PluginHost:
         if self._closed:
             raise _host_closed()
         manifest, entry = self.find(connector_class, version)
-        slot = self._slots.setdefault((*_process_key(manifest, entry), owner), _Slot())
+        slot = self._slot(manifest, entry, task, isolated=isolated)
         if slot.process and await slot.process.is_reachable() and slot.process:
             slot.process.connection.idle_timer.restart()
             return slot.process
@@ -187,6 +197,23 @@ class PluginHost:
             if starting.cancelled():
                 raise _host_closed() from None
             raise
+
+    def _slot(
+        self, manifest: Manifest, entry: ConnectorEntry, task: str, *, isolated: bool
+    ) -> _Slot:
+        key = _process_key(manifest, entry)
+        if isolated or not task or not entry.max_tasks:
+            return self._slots.setdefault((*key, task if isolated else ""), _Slot())
+        shared = [slot for known, slot in self._slots.items() if known[:-1] == key]
+        for slot in shared:
+            if task in slot.tasks:
+                return slot
+        for number in count():
+            slot = self._slots.setdefault((*key, f"#{number}" if number else ""), _Slot())
+            if len(slot.tasks) < entry.max_tasks:
+                slot.tasks.add(task)
+                return slot
+        raise AssertionError  # there is always one more number
 
     async def close(self, grace_s: float = 5.0) -> None:
         """End all processes. Idempotent; no process is left when it returns."""
@@ -221,8 +248,9 @@ class PluginHost:
             for manifest in registry.manifests
             for entry in manifest.connectors
         }
-        for key in [k for k, slot in self._slots.items() if k not in keys and slot.is_empty]:
-            del self._slots[key]
+        for key, slot in list(self._slots.items()):
+            if key not in keys and slot.is_empty and not slot.tasks:
+                del self._slots[key]
         return log_changes(before, registry)
 
     async def _start(self, slot: _Slot, manifest: Manifest, entry: ConnectorEntry) -> PluginProcess:

@@ -47,19 +47,26 @@ class StreamFactory:
         epoch: int,
         *,
         places: bool = False,
-        owner: str = "",
+        isolated: bool = False,
     ) -> TaskStreams:
         """Return source and sink of a run. Plugin processes are started when they do not run. With
-        `places`, rows of topics carry their position. With `owner`, source and sink get processes
-        of their own.
+        `places`, rows of topics carry their position. With `isolated`, source and sink get
+        processes of their own.
         """
         plugin_metrics: list[PluginMetrics] = []
-        rows = await self._writer(resolved, plan, plugin_metrics, owner)
+        rows = await self._writer(resolved, plan, plugin_metrics, isolated=isolated)
         writer = SinkWithDeadLetters(
             rows, await self._dead_letter_writer(resolved, plan), resolved.dead_letter_dataset
         )
         drift = DriftHandler(resolved.settings.drift, rows)
-        reader = await self._reader(resolved, epoch, plugin_metrics, places=places, owner=owner)
+        reader = await self._reader(
+            resolved,
+            epoch,
+            plugin_metrics,
+            places=places,
+            task=plan.task_id,
+            isolated=isolated,
+        )
         return TaskStreams(writer, drift, reader, tuple(plugin_metrics))
 
     async def reader_opener(
@@ -73,10 +80,13 @@ class StreamFactory:
         resolved: ResolvedConfig,
         plan: TaskPlan,
         plugin_metrics: list[PluginMetrics],
-        owner: str,
+        *,
+        isolated: bool,
     ) -> SinkWriter:
         if resolved.writes_plugin:
-            process, target = await acquire_plugin(self._host, resolved, "sink", owner)
+            process, target = await acquire_plugin(
+                self._host, resolved, "sink", plan.task_id, isolated=isolated
+            )
             plugin_metrics.append(metrics := PluginMetrics(process.plugin, "sink"))
             is_tolerant = not resolved.settings.rejected_rows.tolerance.is_none
             return PluginSinkStream(
@@ -98,7 +108,7 @@ class StreamFactory:
         # an own task id: one plugin may write rows and dead letters, and to one table
         beside = TaskPlan(f"{plan.task_id}-letters")
         if resolved.sections.dead_letter_sink:
-            process, target = await acquire_plugin(self._host, resolved, DLQ_SINK)
+            process, target = await acquire_plugin(self._host, resolved, DLQ_SINK, plan.task_id)
             return PluginSinkStream(process, target, beside)
         if resolved.dead_letter_dataset:
             return self._topics.writer(beside.task_id, require=resolved.reach.require_topic)
@@ -111,7 +121,8 @@ class StreamFactory:
         plugin_metrics: list[PluginMetrics],
         *,
         places: bool,
-        owner: str = "",
+        task: str = "",
+        isolated: bool = False,
     ) -> Callable[[TaskPlan], SourceReader]:
         settings = resolved.settings
         if (replay := settings.replay) is not None:
@@ -119,7 +130,9 @@ class StreamFactory:
             rows = self._topics.rows(resolved.dead_letter_dataset)
             return lambda plan: ReplayReader(rows, plan.partitions, replay.edits)
         if resolved.reads_plugin:
-            process, target = await acquire_plugin(self._host, resolved, "source", owner)
+            process, target = await acquire_plugin(
+                self._host, resolved, "source", task, isolated=isolated
+            )
             plugin_metrics.append(metrics := PluginMetrics(process.plugin, "source"))
             credit = settings.credit_bytes
             return lambda plan: PluginSourceStream(

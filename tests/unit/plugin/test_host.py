@@ -3,10 +3,13 @@
 import asyncio
 import os
 import signal
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from penstock.model.errors import PenstockError
+from penstock.plugin.catalog.registry import Registry
 from penstock.plugin.host import MAX_OWNERS, PluginHost, StartDelay
 
 
@@ -55,15 +58,40 @@ def test_a_task_may_have_a_process_of_its_own_until_it_is_released(kit, run):
         host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines)
         shared = await host.acquire("source")
         assert host.reserve("g-1")
-        own = await host.acquire("source", owner="g-1")
-        assert (await host.acquire("source", owner="g-1")).pid == own.pid != shared.pid
+        own = await host.acquire("source", task="g-1", isolated=True)
+        again = await host.acquire("source", task="g-1", isolated=True)
+        assert again.pid == own.pid != shared.pid
         os.kill(own.pid, signal.SIGKILL)
         await own.exited
-        again = await host.acquire("source", owner="g-1")
+        again = await host.acquire("source", task="g-1", isolated=True)
         assert shared.alive
         host.release("g-1")
         await again.exited
         assert (await host.acquire("source")).pid == shared.pid
+        await host.close(0.5)
+
+    run(scenario())
+
+
+def test_more_tasks_than_a_process_takes_start_another_one(kit, run):
+    manifest = kit.scripted()
+    entry = replace(manifest.connectors[0], max_tasks=2)
+    registry = Registry([replace(manifest, connectors=(entry,))])
+
+    async def scenario():
+        host = PluginHost(registry, kit.runtime_dir, deadlines=kit.deadlines)
+
+        async def pid(task=""):
+            return (await host.acquire("source", task=task)).pid
+
+        pids = await asyncio.gather(*(pid(f"g-{n}") for n in range(5)))
+        assert Counter(Counter(pids).values()) == {2: 2, 1: 1}
+        assert await pid() == pids[0], "who is no task needs no room"
+        assert await pid("g-3") == pids[3], "a task keeps its process"
+        host.release("g-0")
+        assert await pid("g-9") == pids[0], "and leaves its room to others"
+        assert await pid("g-0") == pids[4]
+        assert host.statistics()["scripted/source"]["starts"] == 3
         await host.close(0.5)
 
     run(scenario())

@@ -47,7 +47,7 @@ SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 _KEYS: Final = frozenset({"name", "version", "command", "address", "tls", "install", "connector"})
 _TLS_KEYS: Final = frozenset({"ca", "certificate", "key", "server_name"})
-_CONNECTOR_KEYS: Final = frozenset({"name", "kind", "aliases", "title", "own_keys"})
+_CONNECTOR_KEYS: Final = frozenset({"name", "kind", "aliases", "title", "own_keys", "max_tasks"})
 _MAX_BYTES: Final = 1 << 20
 _MAX_PEM_BYTES: Final = 1 << 20
 _URL: Final = re.compile(r"(grpcs?)://((?:[\w.-]+|\[[0-9A-Fa-f:]+\]):\d{1,5})/?")
@@ -66,7 +66,7 @@ class Kind(StrEnum):
 class ConnectorEntry:
     """A connector of a manifest; configurations may use its name or an alias as the class.
     `own_keys`: keys of a flat configuration that are this connector's, although Penstock has keys
-    of the same names.
+    of the same names. `max_tasks`: tasks that a process takes; more start another one. 0: any.
     """
 
     name: str
@@ -74,6 +74,7 @@ class ConnectorEntry:
     aliases: tuple[str, ...] = ()
     title: str = ""
     own_keys: tuple[str, ...] = ()
+    max_tasks: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -215,6 +216,7 @@ def _parse_entry(table: Any, folder: Path) -> ConnectorEntry:
         aliases=_read_texts(table, "aliases", folder),
         title=table.get("title", ""),
         own_keys=_read_texts(table, "own_keys", folder),
+        max_tasks=_read_count(table, "max_tasks", folder),
     )
 
 
@@ -273,6 +275,13 @@ def _read_texts(
     if len(value) < min_count:
         raise _invalid_manifest(folder, key, "must not be empty")
     return tuple(value)
+
+
+def _read_count(table: Mapping[str, Any], key: str, folder: Path) -> int:
+    value = table.get(key, 0)
+    if type(value) is not int or value < 0:
+        raise _invalid_manifest(folder, key, "must be a number, at least 0")
+    return value
 
 
 def _read_pem(path: Path | None) -> str:

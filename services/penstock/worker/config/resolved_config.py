@@ -222,10 +222,10 @@ class ResolvedConfig:
 
 
 async def acquire_plugin(
-    host: PluginHost, resolved: ResolvedConfig, role: str, owner: str = ""
+    host: PluginHost, resolved: ResolvedConfig, role: str, task: str = "", *, isolated: bool = False
 ) -> tuple[PluginProcess, Target]:
-    """Return the plugin process of a role, and the configuration to send. `owner` is the task that
-    has the process for itself.
+    """Return the plugin process of a role, and the configuration to send. `task` is who uses it,
+    alone if `isolated`.
 
     Raises:
         PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`, `reach.plugin`. Errors about
@@ -236,7 +236,7 @@ async def acquire_plugin(
         _, entry = host.find(target.connector, target.version)
         if entry.kind is not PLUGIN_KINDS[role]:
             raise _wrong_kind(entry, PLUGIN_KINDS[role])
-        process = await host.acquire(target.connector, target.version, owner)
+        process = await host.acquire(target.connector, target.version, task, isolated=isolated)
         if not resolved.is_of_node(role):  # else the brokers are those of the node
             target = resolved.reach.with_reach_keys(process.spec, target)
         timeout_s = resolved.settings.stall_timeout_s

@@ -80,20 +80,20 @@ class RunSpecFactory:
             PenstockError: the configuration is not valid, or its secrets cannot be read.
         """
         task_id = assignment.plan.task_id
-        owner = task_id if isolated and self.context.host.reserve(task_id) else ""
+        isolated = isolated and self.context.host.reserve(task_id)
         try:
-            return await self._run(assignment, owner)
+            return await self._run(assignment, isolated=isolated)
         except BaseException:
-            self.context.host.release(owner)
+            self.context.host.release(task_id)
             raise
 
-    async def _run(self, assignment: Assignment, owner: str) -> RunSpec:
+    async def _run(self, assignment: Assignment, *, isolated: bool) -> RunSpec:
         resolved = await self.context.resolve_valid(assignment.connector)
         chain = build_connector_chain(self.context.host, resolved, self.context.functions)
         await self.engine.wait_until_ready()
         plan, epoch, settings = assignment.plan, assignment.epoch, resolved.settings
         streams = await self.streams.create(
-            resolved, plan, epoch, places=chain.needs_positions, owner=owner
+            resolved, plan, epoch, places=chain.needs_positions, isolated=isolated
         )
         report = self.record_topics(resolved.connector)
         task_chain, keep_alive = await attach_plugins(self.context.host, chain, resolved, report)
@@ -125,8 +125,8 @@ class RunSpecFactory:
             plugin_metrics=lambda: tuple(
                 one for metrics in streams.plugin_metrics for one in metrics.current()
             ),
-            is_isolated=bool(owner),
-            release=partial(self.context.host.release, owner),
+            is_isolated=isolated,
+            release=partial(self.context.host.release, plan.task_id),
         )
 
     async def create_watch(self, connector: Connector) -> WatchSpec:
