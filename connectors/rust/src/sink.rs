@@ -548,7 +548,7 @@ impl Writer {
             state: prepared.to_state(),
             token: order.token,
         };
-        self.send(write_response::Kind::Prepared(pb::Prepared { txn: Some(txn) })).await
+        self.send(write_response::Kind::Prepared(pb::Prepared { txn: Some(txn), ..Default::default() })).await
     }
 
     async fn report(&self) -> Result<(), Status> {

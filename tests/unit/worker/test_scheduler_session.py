@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -71,11 +72,11 @@ class TaskRegistry:
             for i, e in sorted(self.held.items())
         ]
 
-    async def watch(self, interval_s: float) -> AsyncIterator[list[TaskStatus]]:
+    async def changes(self) -> AsyncIterator[None]:
         while True:
-            self._news.clear()
-            yield self.statuses()
             await self._news.wait()
+            self._news.clear()
+            yield
 
 
 class Scheduler(api.SchedulerServiceServicer):
@@ -212,6 +213,27 @@ def test_a_report_stays_one_message_however_long_the_error_messages_are(talking)
         await until(lambda: bench.scheduler.last.seen_revision == 7, "it is seen")
         assert {task.diagnostic.code for task in bench.scheduler.last.tasks} == {"sink.away"}
         assert bench.scheduler.last.ByteSize() < 10_000
+
+    talking(test)
+
+
+def test_reports_that_are_costly_come_more_seldom(talking, monkeypatch):
+    """Those of a thousand tasks that start, one after the other."""
+
+    async def test(bench):
+        kept = bench.task_registry.statuses
+        monkeypatch.setattr(module, "REPORT_PACE", 10.0)
+
+        def slow(**how):
+            time.sleep(0.02)
+            bench.task_registry._news.set()  # something has changed meanwhile
+            return kept(**how)
+
+        bench.task_registry.statuses = slow
+        bench.task_registry._news.set()
+        before = len(bench.scheduler.reports)
+        await asyncio.sleep(1.2)
+        assert 1 <= len(bench.scheduler.reports) - before <= 7
 
     talking(test)
 

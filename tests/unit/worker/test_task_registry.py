@@ -261,6 +261,20 @@ def test_a_watch_yields_at_changes_and_at_an_interval():
     holding(test)
 
 
+def test_changes_are_told_also_those_that_came_while_the_last_one_was_taken():
+    async def test(made):
+        async with aclosing(made.task_registry.changes()) as changes:
+            waiting = asyncio.ensure_future(anext(changes))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            made.task_registry.assign([assigned("a", 1)], {})
+            await waiting
+            made.task_registry.assign([assigned("a", 1), assigned("b", 1)], {})
+            await anext(changes)
+
+    holding(test)
+
+
 def test_a_registry_that_releases_too_early_is_caught_by_these_tests(monkeypatch):
     """The twin: a stop that does not wait reports a task as gone while it runs."""
 

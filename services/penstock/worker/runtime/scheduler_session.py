@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +35,11 @@ log = logging.getLogger(__name__)
 
 REPORT_INTERVAL_S: Final = 2.0
 """Time between reports without a change. They carry the metrics that show lag."""
+
+REPORT_PACE: Final = 5.0
+"""Time between two reports, compared with the time that the first of them took to make. Shorter
+takes the process from the tasks, and as much from the scheduler; longer delays the start of tasks.
+"""
 
 FIRST_PAUSE_S: Final = 0.05
 """First delay between two sessions. It doubles."""
@@ -145,13 +151,16 @@ class SchedulerSession:
     async def _reports(self) -> AsyncIterator[pb.SessionRequest]:
         while True:
             self._news.clear()
-            yield self._report()
+            began = time.monotonic()
+            report = self._report()
+            spent_s = time.monotonic() - began
+            yield report
             await self._record_report()
-            try:
+            # a thousand tasks that start change all the time, and a report has all of them
+            await asyncio.sleep(min(REPORT_PACE * spent_s, self._interval_s))
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_s):
                     await self._news.wait()
-            except TimeoutError:
-                continue
 
     def _report(self) -> pb.SessionRequest:
         brief, held = MessageBudget(), self._task_registry.statuses(monitors=True)
@@ -177,5 +186,5 @@ class SchedulerSession:
             self._report_sent.notify_all()
 
     async def _watch_tasks(self) -> None:
-        async for _ in self._task_registry.watch(0):
+        async for _ in self._task_registry.changes():
             self._news.set()

@@ -131,6 +131,14 @@ class TaskRegistry:
             except TimeoutError:
                 continue
 
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield after changes of state. Several changes may be one."""
+        seen = self._version
+        while True:
+            await self._wait_for_change(seen)
+            seen = self._version
+            yield
+
     def _set_wanted(self, id_: str, one: Assignment) -> None:
         entry = self._entries.get(id_)
         if entry is None:
