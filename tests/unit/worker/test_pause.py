@@ -1,14 +1,20 @@
-"""A task is PAUSED when none of its rows move any more, not when the pause is requested."""
+"""A task is PAUSED when none of its rows move any more, not when the pause is requested. It ends
+with an error when its running commits are through.
+"""
 
 import asyncio
 from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 
+import pytest
+
 from penstock.connector_config.dead_letters import RejectedRowRules
 from penstock.connector_config.settings import FlushRules, RetryPolicy
 from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
+from penstock.model.errors import RetriableError
 from penstock.model.stream import Checkpoint, PreparedTxn, WriteOpened
 from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
+from penstock.worker.task import task_run
 from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.metrics import TaskCounters
 from penstock.worker.task.task_offsets import Claim
@@ -21,7 +27,7 @@ class Streams:
     confirms = False
 
     def __init__(self) -> None:
-        self.events: asyncio.Queue[Checkpoint] = asyncio.Queue()
+        self.events: asyncio.Queue[Checkpoint | Exception] = asyncio.Queue()
         self.asked, self.gate = asyncio.Event(), asyncio.Event()
         self.stored: list[int] = []
 
@@ -56,15 +62,56 @@ class Streams:
         return self
 
     async def __anext__(self):
-        return await self.events.get()
+        event = await self.events.get()
+        if isinstance(event, Exception):
+            raise event
+        return event
+
+
+def test_an_error_of_the_source_does_not_cut_a_commit_off():
+    """The sink may have no transactions: without its offset, the rows would be written again."""
+    ends = Streams()
+
+    async def test():
+        running = asyncio.create_task(run_of(ends, lambda _: None).run())
+        async with asyncio.timeout(60):
+            ends.events.put_nowait(Checkpoint(1, {"p": {"n": 1}}, 0, 0))
+            await ends.asked.wait()
+            ends.events.put_nowait(RetriableError("source.lost", "gone"))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(running), 0.1)
+            assert not running.done()
+            ends.gate.set()
+            with pytest.raises(ExceptionGroup) as caught:
+                await running
+        assert caught.group_contains(RetriableError, match="gone")
+        assert ends.stored == [1]
+
+    asyncio.run(test())
+
+
+def test_a_sink_that_hangs_delays_the_end_of_a_run_for_a_while_only(monkeypatch):
+    monkeypatch.setattr(task_run, "COMMIT_GRACE_S", 0.05)
+    ends = Streams()
+
+    async def test():
+        running = asyncio.create_task(run_of(ends, lambda _: None).run())
+        async with asyncio.timeout(60):
+            ends.events.put_nowait(Checkpoint(1, {"p": {"n": 1}}, 0, 0))
+            await ends.asked.wait()
+            ends.events.put_nowait(RetriableError("source.lost", "gone"))
+            with pytest.raises(ExceptionGroup):
+                await running
+        assert ends.stored == []
+
+    asyncio.run(test())
 
 
 def test_a_task_is_paused_once_everything_in_flight_is_committed():
     asyncio.run(paused_in_the_middle_of_a_commit())
 
 
-async def paused_in_the_middle_of_a_commit() -> None:
-    ends, states = Streams(), asyncio.Queue()
+def run_of(ends: Streams, on_state) -> TaskRun:
     spec = SimpleNamespace(
         plan=TaskPlan("g-0", (Partition({"p": 1}),)),
         epoch=1,
@@ -82,7 +129,12 @@ async def paused_in_the_middle_of_a_commit() -> None:
         retries=RetryPolicy(),
         plugin_metrics=tuple,
     )
-    run = TaskRun(spec, TaskCounters(), Inspections(), states.put_nowait)
+    return TaskRun(spec, TaskCounters(), Inspections(), on_state)
+
+
+async def paused_in_the_middle_of_a_commit() -> None:
+    ends, states = Streams(), asyncio.Queue()
+    run = run_of(ends, states.put_nowait)
     running = asyncio.create_task(run.run())
     async with asyncio.timeout(60):
         assert await states.get() is TaskState.RUNNING

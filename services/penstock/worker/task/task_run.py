@@ -225,6 +225,25 @@ shorter interrupts a slow sink that has nothing left to lose.
 """
 
 
+COMMIT_GRACE_S = 5.0
+"""Time for running commits after an error of something else. Longer delays the restart of a task
+whose sink hangs; shorter makes a sink without transactions write their rows again.
+"""
+
+
+async def _commit_first(work: Coroutine[Any, Any, None], commits: Commits) -> None:
+    """Do the work. If it fails, what the sink has been told to write is committed before the run
+    ends.
+    """
+    try:
+        await work
+    except Exception:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COMMIT_GRACE_S):
+                await commits.settle()
+        raise
+
+
 class TaskRun:
     """One run of a task. `run()` returns when it is completed or stopped, and raises when it
     failed.
@@ -353,11 +372,11 @@ class TaskRun:
         )
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(self._read_events(reader, runner, acks)),
+                group.create_task(_commit_first(self._read_events(reader, runner, acks), commits)),
                 group.create_task(self._run_commits(commits, runner)),
                 group.create_task(acks.run()),
             ]
-            await self._run_batches(runner, commits)
+            await _commit_first(self._run_batches(runner, commits), commits)
             await commits.settle()
             for one in beside:
                 one.cancel()
