@@ -43,6 +43,7 @@ type committer struct {
 	schemas  map[uint32]stagedSchema
 	stages   *stages
 	prepared map[uint64][]byte
+	failed   map[uint64]rowsFailed // not named yet: an answer has failedMost at most
 	failure  *Error
 	closed   bool
 }
@@ -51,7 +52,7 @@ func newCommitter(sink transactional, name, taskID string, epoch uint64) *commit
 	c := &committer{
 		taskID: taskID, epochNo: epoch, name: name, sink: sink, over: make(chan struct{}),
 		stopped: make(chan struct{}), schemas: map[uint32]stagedSchema{}, stages: newStages(),
-		prepared: map[uint64][]byte{},
+		prepared: map[uint64][]byte{}, failed: map[uint64]rowsFailed{},
 	}
 	c.ctx, c.stopNow = context.WithCancel(context.Background())
 	return c
@@ -211,20 +212,25 @@ func (c *committer) prepare(order *connectorv1.WritePrepare) (*connectorv1.Prepa
 		txn.Staged = append(txn.Staged, one.staged()...)
 	}
 	var state []byte
-	var failed rowsFailed
-	err = c.run("Prepare", func() (err error) {
-		state, err = c.sink.Prepare(txn)
-		if errors.As(err, &failed) {
-			return nil
-		}
-		return err
-	})
+	failed := c.failed[order.TxnId]
+	delete(c.failed, order.TxnId)
+	if len(failed) == 0 {
+		err = c.run("Prepare", func() (err error) {
+			state, err = c.sink.Prepare(txn)
+			if errors.As(err, &failed) {
+				return nil
+			}
+			return err
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
 	if len(failed) > 0 {
 		c.stages.keep(order.TxnId, counted)
-		return nameFailed(order.TxnId, counted, failed)
+		most := min(len(failed), failedMost)
+		c.failed[order.TxnId] = failed[most:]
+		return nameFailed(order.TxnId, counted, failed[:most])
 	}
 	if len(state) > stateMost {
 		return nil, Defectf("sink.state.too_large",

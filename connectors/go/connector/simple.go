@@ -127,10 +127,14 @@ func (s *simpleSink) writeFirst(ctx context.Context, staging *memoryStaging) (ro
 		return nil, DataErrorf("sink.rows.refused", "%v", err).
 			WithFix("Correct the rows, or tolerate them with `errors.tolerance=all`: they become dead letters.")
 	}
+	count := first.rows.NumRows()
 	staging.batches = staging.batches[1:]
 	first.rows.Release()
 	failed := make(rowsFailed, 0, len(named))
 	for _, one := range named {
+		if one.Row < 0 || int64(one.Row) >= count {
+			return nil, Defectf("connector.defect", "WriteBatch names failed row %d of a batch of %d", one.Row, count)
+		}
 		if one.Reason != nil && one.Reason.Class != ClassData {
 			return nil, one.Reason
 		}

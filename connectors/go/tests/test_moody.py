@@ -258,6 +258,15 @@ def test_rows_that_fail_when_they_are_written_are_named_and_the_others_written_o
         task.write([{"id": 8}])
 
 
+def test_more_failed_rows_than_fit_an_answer_come_in_several(bed, tmp_path):
+    given = {"folder": str(tmp_path)}
+    with sink_task(Checked, given, bed=bed, tolerates_failed_rows=True) as task:
+        task.write([{"id": 13 if n % 2 else 1} for n in range(2_500)])
+        assert [one.row for one in task.left_out] == list(range(1, 2_500, 2))
+        assert {one.reason.code for one in task.left_out} == {"moody.named"}
+    assert len((tmp_path / "rows").read_text().splitlines()) == 1_250
+
+
 @pytest.mark.parametrize(
     ("id_", "tolerates", "code"),
     [(13, False, "sink.rows.refused"), (17, False, "moody.some"), (19, True, "moody.busy")],

@@ -265,6 +265,21 @@ def test_only_what_is_about_the_row_is_tolerated(web, url, status, code):
     assert caught.value.code == code
 
 
+def test_rows_that_were_taken_are_no_refused_ones_whatever_the_answer_is(web):
+    web.answer = lambda asked: Reply("x" * 5_000, status=200)
+    with pytest.raises(RemoteError) as caught:
+        write_tolerant(web, numbers(4), batch_rows=4, response_max_bytes="1kB")
+    assert caught.value.code == "http.too_large"
+    assert len(web.asked) == 1
+
+
+def test_refused_rows_are_reported_in_time_and_the_others_sent_after_that(web, monkeypatch):
+    monkeypatch.setattr(sending, "_SEARCH_S", -1.0)
+    refuse(web, 1, 4)
+    assert write_tolerant(web, numbers(6)) == [(1, "http.refused"), (4, "http.refused")]
+    assert sent(web) == numbers(6)
+
+
 def test_more_refused_rows_than_can_be_dead_letters_end_the_task(web, monkeypatch):
     monkeypatch.setattr(sending, "_MOST_REFUSED", 3)
     refuse(web, *range(9))

@@ -309,6 +309,12 @@ def _failed_rows(stages: list[Stage], error: FailedRowsError) -> deque[pb.Failed
         for stage in stages
         if any(one is staging for one in stage.stagings.values())
     ]
+    if len(found) != len(error.rows):
+        raise ConnectorError(
+            "connector.defect",
+            "a failed row is named in a staging that was not put",
+            fix="Name rows by the stagings that `prepare` gets.",
+        )
     return deque(sorted(found, key=lambda one: (one.slot, one.row)))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock_connector._errors import DataError
+from penstock_connector._errors import ConnectorError, DataError
 from penstock_connector._sink import FailedRowsError, Refused, Sink, Staging, TransactionalSink
 from penstock_connector.staging import Budget, MemoryStaging
 
@@ -30,7 +30,7 @@ class SimpleSink(TransactionalSink[Any]):
     when failed rows make the host prepare the transaction again, only the others are left.
     """
 
-    reports_failed_rows: ClassVar[bool] = True
+    reports_failed_rows = True
 
     def __init__(self, sink: Sink[Any]) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class SimpleSink(TransactionalSink[Any]):
             _require_all(staging.dataset, refused)
             return []
         numbers = staging.numbers.popleft()
-        return [(staging, numbers[row].as_py(), _data_error(why)) for row, why in refused or ()]
+        return [(staging, _number_of(numbers, row), _data_error(why)) for row, why in refused or ()]
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Nothing to do: prepare made the rows visible."""
@@ -120,6 +120,17 @@ def _halve_first(staging: MemoryStaging) -> None:
     middle = rows.num_rows // 2
     staging.batches.extendleft((rows.slice(middle), rows.slice(0, middle)))
     staging.numbers.extendleft((numbers.slice(middle), numbers.slice(0, middle)))
+
+
+def _number_of(numbers: pa.UInt64Array, row: int) -> int:
+    if not 0 <= row < len(numbers):
+        raise ConnectorError(
+            "connector.defect",
+            f"`write_batch` names failed row {row} of a batch of {len(numbers)}",
+            fix="Return indexes of the batch.",
+        )
+    number: int = numbers[row].as_py()
+    return number
 
 
 def _data_error(why: Exception) -> DataError:

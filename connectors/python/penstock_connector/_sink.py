@@ -139,7 +139,7 @@ class TransactionalSink(Alterable[C]):
 
     commit_modes: ClassVar[tuple[CommitMode, ...]] = (CommitMode.TWO_PHASE,)
     commit_every: ClassVar[float] = 0.0
-    reports_failed_rows: ClassVar[bool] = False
+    reports_failed_rows: bool = False
     tolerates_failed_rows: bool = False
 
     def connect(self, task_id: str, epoch: int) -> None:

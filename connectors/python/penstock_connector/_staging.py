@@ -66,7 +66,7 @@ class Stage:
         """Return the number in the slot of a row of a staging."""
         (wanted,) = (id_ for id_, one in self.stagings.items() if one is staging)
         before = 0
-        for schema_id, count in self.batches:
+        for schema_id, count in self.batches if row >= 0 else ():
             if schema_id == wanted:
                 if row < count:
                     return before + row
@@ -74,7 +74,7 @@ class Stage:
             before += count
         raise ConnectorError(
             "connector.defect",
-            f"a failed row is named that was not put: {row} beyond the last one",
+            f"a failed row is named that was not put: {row}",
             fix="Name rows by their numbers among all rows that were put to the staging.",
         )
 

@@ -116,6 +116,16 @@ def test_a_row_that_may_be_written_later_is_not_left_out():
     assert caught.value.code == "sink.busy"
 
 
+@pytest.mark.parametrize("row", [1, -1])
+def test_a_row_that_its_batch_does_not_have_is_a_defect(row):
+    kind = picky(write_batch=lambda *_: [(row, DataError("row.bad", "bad"))])
+    with sink_task(kind, {}, tolerates_failed_rows=True) as task:
+        task.put(numbers(1), txn_id=1)
+        with pytest.raises(RemoteError) as caught:
+            task.prepare(1, [(0, 0, 1)])
+    assert caught.value.code == "connector.defect"
+
+
 class Table(TransactionalSink):
     """All or nothing: the second try has to leave the failed rows out."""
 
@@ -176,9 +186,11 @@ def test_a_transaction_with_failed_rows_takes_no_more_rows():
     assert caught.value.code == "sink.txn.closed"
 
 
-def test_a_sink_that_names_rows_that_were_not_put_is_a_defect():
+@pytest.mark.parametrize("row", [7, -1, None])
+def test_a_sink_that_names_rows_that_were_not_put_is_a_defect(row):
     def prepare(self, txn_id, epoch, staged, token):
-        raise FailedRowsError([(staged[0], 7, DataError("row.bad", "bad"))])
+        place = staged[0] if row is not None else MemoryStaging("", lambda _: None, BUDGET)
+        raise FailedRowsError([(place, row or 0, DataError("row.bad", "bad"))])
 
     with sink_task(table(prepare=prepare), {}, tolerates_failed_rows=True) as task:
         task.put(numbers(1), txn_id=1)

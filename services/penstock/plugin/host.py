@@ -159,6 +159,8 @@ class PluginHost:
 
     def release(self, task: str) -> None:
         """End the processes that a task owns, and make room in those that it shared."""
+        if not task:
+            return
         self._owners.discard(task)
         for slot in self._slots.values():
             slot.tasks.discard(task)

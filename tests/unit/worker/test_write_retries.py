@@ -4,68 +4,59 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.model.connector import Partition
 from penstock.model.errors import DataError, RetriableError
-from penstock.worker.task.write_retries import WriteRetries
+from penstock.worker.task.write_retries import UnwrittenRows, WriteRetries, WriteRetry
 
-BUSY = RetriableError("sink.busy", "not now")
-
-
-def at(position):
-    return [Partition({"file": "/a"}, {"position": position})]
+BUSY = RetriableError("sink.busy", "not now").diagnostic
+HERE = {"p1": {"n": 7}}
+WITH_OTHERS = {"p0": {"n": 1}, "p1": {"n": 7}}
 
 
-def fail(retries, position=7, error=BUSY, *, is_progress=False):
-    retries.record(error, at(position), is_progress=is_progress)
+def fail(retries, place=HERE, reason=BUSY, *, max_retries=2, is_progress=False):
+    """End the next run."""
+    unwritten = None if place is None else UnwrittenRows(place, reason)
+    retries.record(unwritten, retries.next(max_retries), is_progress=is_progress)
 
 
 @pytest.mark.parametrize("is_progress", [False, True])
 def test_rows_are_rejected_after_as_many_retries_of_them_alone(is_progress):
-    """The first failure is no retry, and its micro-batch had other rows, too."""
+    """The first failure is no retry. What else a run commits does not matter."""
     retries = WriteRetries()
-    assert not retries.is_retry
-    fail(retries, 3 if is_progress else 7, is_progress=is_progress)
-    for _ in range(2):
-        assert retries.is_retry
-        assert retries.reason_to_reject(2) is None
-        fail(retries)
-    assert retries.reason_to_reject(2) == BUSY.diagnostic
-    assert retries.reason_to_reject(3) is None
-    assert retries.reason_to_reject(None) is None
+    assert retries.next(2) is None
+    fail(retries, WITH_OTHERS, is_progress=is_progress)
+    assert retries.next(2) == WriteRetry(WITH_OTHERS)
+    fail(retries, is_progress=is_progress)
+    assert retries.next(2) == WriteRetry(HERE)
+    fail(retries, is_progress=is_progress)
+    assert retries.next(2) == WriteRetry(HERE, BUSY)
+    assert retries.next(3) == WriteRetry(HERE)
+    assert retries.next(None) is None
 
 
-def test_rows_that_were_rejected_make_room_for_the_next_ones():
-    retries = WriteRetries()
-    for _ in range(3):
-        fail(retries)
-    assert retries.reason_to_reject(2)
-    fail(retries, is_progress=True)  # the rejected rows were committed, and others failed
-    assert retries.reason_to_reject(1) is None
-    fail(retries, 8)
-    assert retries.reason_to_reject(1)
-
-
-@pytest.mark.parametrize("place", [8, None])
-def test_failures_at_other_places_do_not_count(place):
-    retries = WriteRetries()
-    for _ in range(9):
-        fail(retries)
-        if place is None:
-            fail(retries, is_progress=True)
-        else:
-            fail(retries, place)
-        assert retries.reason_to_reject(2) is None
-
-
-def test_other_ends_neither_count_nor_forget():
+def test_rows_of_another_place_begin_anew():
     retries = WriteRetries()
     for _ in range(3):
         fail(retries)
-        fail(retries, error=None)
-        fail(retries, error=DataError("row.bad", "bad"))
-        retries.record(BUSY, None, is_progress=False)
-    assert retries.reason_to_reject(2)
-    assert retries.reason_to_reject(3) is None
-    fail(retries, error=None, is_progress=True)
-    assert not retries.is_retry
-    assert retries.reason_to_reject(1) is None
+    assert retries.next(2).reject == BUSY
+    fail(retries, {"p1": {"n": 8}}, is_progress=True)  # these were rejected, and others failed
+    assert retries.next(2) == WriteRetry({"p1": {"n": 8}})
+
+
+def test_a_run_that_ends_well_leaves_nothing_to_reject():
+    """Its rows were written or rejected: the next run may begin with others, a month later."""
+    retries = WriteRetries()
+    for _ in range(3):
+        fail(retries)
+    assert retries.next(2).reject == BUSY
+    fail(retries, None, is_progress=True)
+    assert retries.next(2) is None
+
+
+def test_other_errors_before_the_rows_neither_count_nor_forget():
+    retries = WriteRetries()
+    for _ in range(3):
+        fail(retries)
+        fail(retries, None)
+        fail(retries, reason=DataError("row.bad", "bad").diagnostic)
+    assert retries.next(2) == WriteRetry(HERE, BUSY)
+    assert retries.next(3) == WriteRetry(HERE)

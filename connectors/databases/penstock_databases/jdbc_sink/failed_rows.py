@@ -31,8 +31,8 @@ others once more.
 def find_failed_rows(
     connection: Connection, session: Session, stagings: Sequence[JdbcStaging]
 ) -> list[FailedRow]:
-    """Return rows that fail, in order; at least one, if rows fail by themselves. The transaction
-    is left open: it is for the caller to undo.
+    """Return rows that fail, in order; at least one, if rows fail by themselves and are found in
+    time. The transaction is left open: it is for the caller to undo.
     """
     failed: list[FailedRow] = []
     until = time.monotonic() + _WITHIN_S
@@ -44,6 +44,8 @@ def find_failed_rows(
                 failed.append((staging, number, error))
                 if len(failed) >= _MAX_FAILED or time.monotonic() > until:
                     return failed
+            if time.monotonic() > until:
+                return failed
     return failed
 
 

@@ -51,7 +51,6 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
         "io.aiven.connect.jdbc.JdbcSinkConnector",
     )
     title = "Tables of a database"
-    reports_failed_rows = True
 
     @classmethod
     def check(cls, config: JdbcSinkConfig) -> None:
@@ -63,6 +62,8 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
         """Take the configuration."""
         super().init(config)
         self._target, self._writer = reached_by(config.connection_url)
+        # a file of SQLite has one writer: dead letters in it would wait for the rows' commit
+        self.reports_failed_rows = self._writer.name != "sqlite"
         self._spill = Spill(config.staging_bytes, "jdbc.staging_full", "jdbc.staging_failed")
         self._session: TaskSession | None = None
         self._open: int | None = None
@@ -162,8 +163,12 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
         self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
     ) -> Staging:
         """Return a place for rows, in memory or a file without a name."""
-        keeps_rows = self.tolerates_failed_rows
+        keeps_rows = self._finds_failed_rows
         return JdbcStaging(self.routed(dataset, schema), self._spill, keeps_rows=keeps_rows)
+
+    @property
+    def _finds_failed_rows(self) -> bool:
+        return self.tolerates_failed_rows and self.reports_failed_rows
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Write the rows and how far the task is in a transaction that is not committed yet."""
@@ -178,7 +183,7 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
         except DataError as error:
             self._lose()
             groups.clear()
-            if self.tolerates_failed_rows and (failed := self._find_failed(ours)):
+            if self._finds_failed_rows and (failed := self._find_failed(ours)):
                 raise FailedRowsError(failed) from error
             _discard(ours)
             raise

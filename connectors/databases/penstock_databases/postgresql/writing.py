@@ -203,9 +203,10 @@ class PostgresqlSession:
                 self._connection.changed(_joined(verb, layout, staged, once=len(texts) == 1))
 
     def undone(self) -> None:
-        """Forget temporary tables: those that were made since are gone, too."""
-        self._tables.clear()
-        self._used.clear()
+        """Forget the temporary tables that were made since: they are gone, too."""
+        for layout, name in list(self._tables.items()):
+            if self._connection.execute("SELECT to_regclass(%s)", (name,))[0][0] is None:
+                del self._tables[layout]
 
     def finish(self) -> None:
         """Let deferred constraints speak now, so that COMMIT has no reason to fail."""

@@ -7,7 +7,7 @@ import pytest
 from penstock_connector.testing import RemoteError
 from penstock_databases.jdbc_sink import failed_rows
 
-from .conftest import MYSQL_TOO
+EVERYWHERE = pytest.mark.parametrize("db", ["postgresql", "mysql", "oracle-mysql"], indirect=True)
 
 UPSERT = {"insert_mode": "upsert", "pk_mode": "record_value", "pk_fields": "id"}
 CHECKED = "CREATE TABLE t (id INT PRIMARY KEY, n INT CHECK (n >= 0))"
@@ -22,7 +22,7 @@ def left_out(task):
     return [(one.slot, one.row) for one in task.left_out]
 
 
-@MYSQL_TOO
+@EVERYWHERE
 def test_rows_that_are_there_already_are_left_out_of_an_insert(db):
     db.sql(CHECKED)
     db.sql("INSERT INTO t VALUES (3, 0), (7, 0)")
@@ -35,7 +35,7 @@ def test_rows_that_are_there_already_are_left_out_of_an_insert(db):
     assert dict(db.rows("t")) == expected
 
 
-@MYSQL_TOO
+@EVERYWHERE
 def test_rows_of_several_slots_and_batches_have_their_own_numbers(db):
     db.sql(CHECKED)
     with db.sink(tolerates_failed_rows=True) as task:
@@ -48,7 +48,7 @@ def test_rows_of_several_slots_and_batches_have_their_own_numbers(db):
     assert db.rows("t") == [(1, 1), (3, 3), (5, 5)]
 
 
-@MYSQL_TOO
+@EVERYWHERE
 def test_of_an_upsert_the_row_before_the_failed_one_counts(db):
     db.sql(CHECKED)
     with db.sink(tolerates_failed_rows=True, **UPSERT) as task:
@@ -58,22 +58,25 @@ def test_of_an_upsert_the_row_before_the_failed_one_counts(db):
     assert db.rows("t") == [(1, 5), (2, 6), (3, 3)]
 
 
-def test_failed_rows_among_very_many_are_found(db):
-    db.sql(CHECKED)
+def test_failed_rows_among_very_many_are_found(typed_db):
+    typed_db.sql(CHECKED)
     bad = {0, 17_000, 39_999}
-    with db.sink(tolerates_failed_rows=True, staging_bytes="200kB") as task:
+    with typed_db.sink(tolerates_failed_rows=True, staging_bytes="200kB") as task:
         task.write(rows(*((n, -1 if n in bad else n) for n in range(40_000))), dataset="t")
         assert {row for _, row in left_out(task)} == bad
-    assert db.sql("SELECT count(*), sum(n) FROM t")[0] == (39_997, sum(set(range(40_000)) - bad))
+    assert typed_db.sql("SELECT count(*), sum(n) FROM t")[0] == (
+        39_997,
+        sum(set(range(40_000)) - bad),
+    )
 
 
-def test_when_no_more_are_looked_for_the_others_are_found_the_next_time(db, monkeypatch):
+def test_when_no_more_are_looked_for_the_others_are_found_the_next_time(typed_db, monkeypatch):
     monkeypatch.setattr(failed_rows, "_MAX_FAILED", 2)
-    db.sql(CHECKED)
-    with db.sink(tolerates_failed_rows=True) as task:
+    typed_db.sql(CHECKED)
+    with typed_db.sink(tolerates_failed_rows=True) as task:
         task.write(rows(*((n, -1 if n % 2 else n) for n in range(10))), dataset="t")
         assert left_out(task) == [(0, n) for n in (1, 3, 5, 7, 9)]
-    assert db.rows("t") == [(n, n) for n in (0, 2, 4, 6, 8)]
+    assert typed_db.rows("t") == [(n, n) for n in (0, 2, 4, 6, 8)]
 
 
 def test_a_constraint_that_speaks_for_all_rows_at_the_end_names_none(pg):
@@ -85,9 +88,18 @@ def test_a_constraint_that_speaks_for_all_rows_at_the_end_names_none(pg):
     assert pg.rows("t") == [(1, 0)]
 
 
-def test_without_tolerance_nothing_is_written(db):
-    db.sql(CHECKED)
-    with db.sink() as task, pytest.raises(RemoteError) as caught:
+def test_without_tolerance_nothing_is_written(typed_db):
+    typed_db.sql(CHECKED)
+    with typed_db.sink() as task, pytest.raises(RemoteError) as caught:
         task.write(rows((1, 1), (2, -1)), dataset="t")
     assert caught.value.code == "sql.constraint"
-    assert db.rows("t") == []
+    assert typed_db.rows("t") == []
+
+
+def test_sqlite_names_no_rows_since_its_dead_letters_would_wait_for_them(lite):
+    lite.sql(CHECKED)
+    with lite.sink(tolerates_failed_rows=True) as task:
+        assert not task.opened.reports_failed_rows
+        with pytest.raises(RemoteError) as caught:
+            task.write(rows((1, 1), (2, -1)), dataset="t")
+    assert caught.value.code == "sql.constraint"

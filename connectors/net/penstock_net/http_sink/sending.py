@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from penstock_connector import ConnectorError, DataError, RetriableError, Staging
-from penstock_net.http_sink.bodies import Bodies, Outgoing, Part
+from penstock_net.http_sink.bodies import Bodies, Outgoing, Part, Place
 from penstock_net.http_sink.config import HttpSinkConfig
 from penstock_net.http_sink.jsontext import json_text
 from penstock_net.web.address import address_of
@@ -22,6 +23,12 @@ _ANY: Final = frozenset(range(100, 600))
 
 FailedRow = tuple[Staging, int, DataError]
 """A row that the server refused: its staging, its number there, and why."""
+
+_REFUSALS: Final = frozenset({"http.refused", "http.not_found"})
+"""Codes of answers that are about the rows. Others are about an answer to rows that were taken."""
+
+_SEARCH_S: Final = 30.0
+"""Seconds after which refused rows are reported before all others are sent. The host waits 120."""
 
 _MOST_REFUSED: Final = 10_000
 """Refused rows of a transaction: so many rarely have separate causes, and as many end the task."""
@@ -40,18 +47,21 @@ class Sender:
         """`name` says whose requests they are: the task and its epoch."""
         self._config, self._bodies, self._name = config, bodies, name
         self._stopping = stopping
+        self._until, self._unsent = 0.0, set[Place]()
         self._retries = config.retry_rules()
         self._callers = [Caller(config) for _ in range(config.parallel)]
         self._pool = ThreadPoolExecutor(config.parallel, thread_name_prefix="http")
 
-    def send(self, txn_id: int, parts: Sequence[Part]) -> list[FailedRow]:
+    def send(self, txn_id: int, parts: Sequence[Part]) -> tuple[list[FailedRow], set[Place]]:
         """Send all rows of a transaction. Returns those that the server refused, where failed rows
-        are tolerated; any other error ends all lanes.
+        are tolerated, and those that there was no time for because of them; any other error ends
+        all lanes.
 
         Raises:
             ConnectorError: `http.…`
         """
         failed, refused = threading.Event(), list[FailedRow]()
+        self._until, self._unsent = time.monotonic() + _SEARCH_S, set()
         lanes = self._divided(parts)
         sending = [
             self._pool.submit(self._lane, number, txn_id, lane, failed, refused)
@@ -62,7 +72,7 @@ class Sender:
         if errors:
             # what a lane was told to stop for is not the reason
             raise next((e for e in errors if not isinstance(e, _EndedError)), errors[0])
-        return refused
+        return refused, self._unsent
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -98,6 +108,9 @@ class Sender:
             for number, outgoing in enumerate(self._bodies.of(parts)):
                 if failed.is_set():
                     raise _EndedError
+                if refused and time.monotonic() > self._until:
+                    self._unsent.update(place for place in outgoing.places if place)
+                    continue
                 key = outgoing.key or f"{self._name}-{txn_id}-{lane}-{number}"
                 refused += self._sent_or_refused(self._callers[lane], outgoing, key)
                 if len(refused) > _MOST_REFUSED:
@@ -114,7 +127,7 @@ class Sender:
         try:
             self._sent(caller, outgoing, key)
         except DataError as error:
-            if place is None:
+            if place is None or error.code not in _REFUSALS:
                 raise
             if len(outgoing.texts) == 1:
                 return [(*place, error)]

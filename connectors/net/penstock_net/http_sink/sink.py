@@ -34,7 +34,7 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
     name = "http-sink"
     title = "Rows as requests to web APIs"
     commit_modes: ClassVar[tuple[CommitMode, ...]] = (CommitMode.HOST,)
-    reports_failed_rows: ClassVar[bool] = True
+    reports_failed_rows = True
 
     @classmethod
     def check(cls, config: HttpSinkConfig) -> None:
@@ -87,9 +87,13 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
             for staging in stagings
             for rows, numbers in zip_longest(staging.batches, staging.numbers)
         ]
-        refused = self._sender.send(txn_id, parts)
+        refused, unsent = self._sender.send(txn_id, parts)
         for staging in stagings:
-            staging.discard()  # nothing is left for another call, either
+            if unsent:  # they are left for the next call
+                put = {number for part in staging.numbers for number in part.to_pylist()}
+                staging.leave_out({number for number in put if (staging, number) not in unsent})
+            else:
+                staging.discard()
         if refused:
             raise FailedRowsError(refused)
         return b""

@@ -103,13 +103,19 @@ def reject_spec(rejected: Iterable[tuple[int, Diagnostic]], count: int) -> dict[
 
 def reject_all_spec(reason: Diagnostic) -> dict[str, Any]:
     """Return the write spec that rejects all rows of a slot."""
-    return {"kind": "reject_all", "reason": write_diagnostic(reason)}
+    return {"kind": "reject_all", "reason": write_diagnostic(_cut(reason))}
 
 
 def _reject_all(slot: SlotTicket, count: int) -> WriteResult:
     reason = read_diagnostic(slot.write["reason"])
     if count > MAX_REJECTED_ROWS:
-        raise _too_many_rejected(reason)
+        raise DataError(
+            "errors.too_many",
+            f"{count} rows of a checkpoint were written in vain as often as `errors.retry.max` "
+            f"says, and {MAX_REJECTED_ROWS} may become dead letters: {reason.message}",
+            fix="Let the source read smaller batches, or correct what the sink says.",
+            config_path="errors.retry.max",
+        )
     return WriteResult(rejected=[(row, reason) for row in range(count)])
 
 
@@ -309,7 +315,10 @@ def _rejected_rows(batch: _Pending, result: pb.BatchResult) -> list[tuple[int, D
 
 
 def _reason(failed: pb.RowError) -> Diagnostic:
-    reason = DIAGNOSTIC.from_proto(failed.reason)
+    return _cut(DIAGNOSTIC.from_proto(failed.reason))
+
+
+def _cut(reason: Diagnostic) -> Diagnostic:
     return replace(
         reason,
         message=reason.message[:_MAX_REASON_CHARS],

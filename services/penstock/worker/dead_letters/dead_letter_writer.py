@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from penstock.connector_config.keys import DLQ_TOPIC
 from penstock.connector_config.settings import RetryPolicy
 from penstock.model.connector import CommitMode
 from penstock.model.dead_letter import (
@@ -26,7 +27,12 @@ from penstock.model.dead_letter import (
     Stage,
     wall_clock_us,
 )
-from penstock.model.errors import ConfigError, DataError
+from penstock.model.errors import (
+    ConfigError,
+    DataError,
+    PenstockError,
+    error_from_diagnostic,
+)
 from penstock.model.stream import (
     BadRow,
     BatchReady,
@@ -267,7 +273,7 @@ class SinkWithDeadLetters:
         self._rows, self._dead_letters, self._dataset = rows, dead_letters, dataset
         self._staged: dict[int, list[PutSlot]] = {}
         self._prepared_together: set[int] = set()
-        self._commits_dead_letters_first = False
+        self._commits_dead_letters_first = self._rows_first = False
 
     async def open(
         self,
@@ -285,6 +291,7 @@ class SinkWithDeadLetters:
         if self._dead_letters is None and letters is not None and recover:
             raise _place_gone()
         opened = await self._rows.open(epoch, commit_mode, rows, recover)
+        self._rows_first = opened.reports_failed_rows
         if self._dead_letters is not None:
             place = await self._dead_letters.open(epoch, CommitMode.UNSPECIFIED, letters, recover)
             both = {opened.commit_mode, place.commit_mode}
@@ -323,20 +330,38 @@ class SinkWithDeadLetters:
         """Make rows and dead letters durable. Dead letters become visible here unless both places
         commit in two phases.
 
-        The rows come first: those that fail only now are staged as dead letters before this is
-        called again.
+        They come first, unless rows may fail only now: those are staged as dead letters before this
+        is called again.
+
+        Raises:
+            PenstockError: that of a place; of dead letters with the path of their topic's key.
         """
-        rows = await self._rows.prepare(txn_id, slots, token)
-        staged = self._staged.pop(txn_id, None)
-        if staged is None or self._dead_letters is None:
-            return rows
-        letters = await self._dead_letters.prepare(txn_id, staged, token)
-        if self._commits_dead_letters_first:
-            await self._dead_letters.commit(txn_id)
+        if self._rows_first:
+            rows = await self._rows.prepare(txn_id, slots, token)
+            letters = await self._prepare_dead_letters(txn_id, token)
+        else:
+            letters = await self._prepare_dead_letters(txn_id, token)
+            rows = await self._rows.prepare(txn_id, slots, token)
+        if letters is None:
             return rows
         self._prepared_together.add(txn_id)
         state = _MARK + _LENGTH.pack(len(rows.state)) + rows.state + letters.state
         return replace(rows, state=state)
+
+    async def _prepare_dead_letters(self, txn_id: int, token: bytes) -> PreparedTxn | None:
+        """Make dead letters durable. Returns their part of a common transaction."""
+        staged = self._staged.pop(txn_id, None)
+        if staged is None or self._dead_letters is None:
+            return None
+        try:
+            letters = await self._dead_letters.prepare(txn_id, staged, token)
+            if not self._commits_dead_letters_first:
+                return letters
+            await self._dead_letters.commit(txn_id)
+        except PenstockError as error:
+            path = error.diagnostic.config_path or DLQ_TOPIC
+            raise error_from_diagnostic(replace(error.diagnostic, config_path=path)) from error
+        return None
 
     async def commit(self, txn_id: int) -> None:
         """Make a prepared transaction visible, dead letters first. Idempotent."""

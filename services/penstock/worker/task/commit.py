@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.connector_config.keys import DLQ_PREFIX
 from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.errors import PenstockError
@@ -49,7 +50,9 @@ class StagedRows(Protocol):
 
 
 class Commits:
-    """The commits of one run of a task. `write_error` is why the sink could not prepare rows."""
+    """The commits of one run of a task. `unwritten` is the transaction that the sink could not
+    prepare, and why.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class Commits:
         """
         self._acks, self._writer, self._offsets = acks, writer, offsets
         self._mode = mode
-        self.write_error: PenstockError | None = None
+        self.unwritten: tuple[int, PenstockError] | None = None
         self._applied_txn_id = applied_txn_id
         self._on_commit = on_commit
         self._queue: asyncio.Queue[FinishedBatch] = asyncio.Queue(maxsize=1)  # invariant 12
@@ -136,7 +139,8 @@ class Commits:
             except FailedRowsError as error:
                 finished = await staged.reject(finished, error)
             except PenstockError as error:
-                self.write_error = error
+                if not error.diagnostic.config_path.startswith(DLQ_PREFIX):
+                    self.unwritten = finished.txn_id, error
                 raise
         faults.hit("worker.sink_written")
         return finished, prepared

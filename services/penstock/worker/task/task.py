@@ -218,35 +218,34 @@ class Task(TaskSupervisor):
     async def _run_spec(self, spec: RunSpec) -> bool:
         """Run once, until the end or a change of secrets. Returns whether all rows were moved."""
         self.inspections.set_transforms(spec.chain.transforms)
-        reject = self._write_retries.reason_to_reject(spec.retries.max_writes)
-        if reject is not None:
+        retry = self._write_retries.next(spec.retries.max_writes)
+        if retry is not None and retry.reject is not None:
             log.error(
-                "task %s: the sink could not write the next rows after %d retries, and they are "
-                "rejected: %s",
+                "task %s: rows that the sink could not write in %d retries are rejected: %s",
                 self.task_id,
                 spec.retries.max_writes,
-                reject,
+                retry.reject,
             )
         run = self._run = TaskRun(
             spec,
             self._counters,
             self.inspections,
             self._on_run_state,
-            is_write_retry=spec.retries.max_writes is not None and self._write_retries.is_retry,
-            reject_first=reject,
+            retry,
         )
         run.pause(paused=self._paused)
         changed = asyncio.create_task(self._wait_for_next_run(spec))
         changed.add_done_callback(lambda _: run.stop())  # harmless when the run has ended
         try:
             await run.run()
+            self._write_retries.record(None, retry, is_progress=bool(run.commit_count))
         except Exception as error:
             self._counters.record_error()
             is_idle = self._was_healthy() and not run.batch_count
             is_progress = bool(run.commit_count) or is_idle
             self._write_retries.record(
-                None if next(_crashes(error), None) else run.write_error,
-                run.began_at,
+                None if next(_crashes(error), None) else run.unwritten,
+                retry,
                 is_progress=bool(run.commit_count),
             )
             self._crash_loop.record(

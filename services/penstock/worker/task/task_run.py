@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from penstock.aio import wait_for_first
@@ -18,7 +19,7 @@ from penstock.connector_config.dead_letters import RejectedRowRules
 from penstock.connector_config.settings import DEFAULT_RETRIES, FlushRules, RetryPolicy
 from penstock.model import faults
 from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
-from penstock.model.errors import Diagnostic, PenstockError
+from penstock.model.errors import Diagnostic
 from penstock.model.metrics import PluginMetric
 from penstock.model.stream import (
     BadRow,
@@ -54,6 +55,7 @@ from penstock.worker.task.task_offsets import (
     check_commit_mode,
     resolve_start_offsets,
 )
+from penstock.worker.task.write_retries import Place, UnwrittenRows, WriteRetry
 
 log = logging.getLogger(__name__)
 
@@ -119,17 +121,13 @@ class BatchRunner:
         wait_for_commits: Callable[[], Awaitable[None]],
         *,
         reports_failed_rows: bool,
-        is_write_retry: bool,
     ) -> None:
         """`wake` is set together with `stopped`, and at other events. `wait_for_commits` returns
         when no commit is in progress. `reports_failed_rows`: the sink may name rows that it cannot
-        write when a transaction is prepared. `is_write_retry`: it could not write the rows that
-        come first, so that the first micro-batch is as small as possible.
+        write when a transaction is prepared.
         """
         self._spec, self._stopped, self._wake, self._reader = spec, stopped, wake, reader
         self.sizer = BatchSizer(spec.flush_rules.max_rows)
-        if is_write_retry:
-            self.sizer.rows = 1
         rejected_rows = spec.make_rejected_row_handler(reader)
         self._keeps_rows = reports_failed_rows and rejected_rows.is_tolerant
         self.executor = BatchExecutor(
@@ -231,12 +229,12 @@ whose sink hangs; shorter makes a sink without transactions write their rows aga
 """
 
 
-async def _commit_first(work: Coroutine[Any, Any, None], commits: Commits) -> None:
+async def _commit_first(work: Callable[[], Awaitable[None]], commits: Commits) -> None:
     """Do the work. If it fails, what the sink has been told to write is committed before the run
     ends.
     """
     try:
-        await work
+        await work()
     except Exception:
         with suppress(TimeoutError):
             async with asyncio.timeout(COMMIT_GRACE_S):
@@ -249,7 +247,7 @@ class TaskRun:
     failed.
 
     `began_at` are the partitions with the offsets where it started to read, None before that.
-    `write_error` is why the sink could not write rows. `commit_count` and `batch_count` count its
+    `unwritten` are rows that the sink could not write. `commit_count` and `batch_count` count its
     commits, and the batches that the source announced.
     """
 
@@ -259,16 +257,16 @@ class TaskRun:
         counters: TaskCounters,
         inspections: Inspections,
         on_state: Callable[[TaskState], None],
-        *,
-        is_write_retry: bool = False,
-        reject_first: Diagnostic | None = None,
+        retry: WriteRetry | None = None,
     ) -> None:
         """`counters` and `inspections` outlive the run. `on_state` is called with RUNNING when
-        source and sink are open, and at each pause and resume. `is_write_retry`: the sink could not
-        write the rows that come first; with `reject_first`, they are rejected for this reason.
+        source and sink are open, and at each pause and resume. `retry`: rows that the sink could
+        not write before.
         """
-        self._is_write_retry, self._reject_first = is_write_retry, reject_first
-        self.write_error: PenstockError | None = None
+        self._retry, self._left_to_retry = retry, set(retry.place if retry else ())
+        self._position: dict[str, Mapping[str, Any] | None] = {}
+        self._places: dict[int, Place] = {}
+        self.unwritten: UnwrittenRows | None = None
         self._spec, self._inspections = spec, inspections
         self._on_state = on_state
         self._counters = counters
@@ -303,6 +301,7 @@ class TaskRun:
         self._mode = opened.commit_mode
         plan = await resolve_start_offsets(spec.plan, opened, claim, spec.offsets, spec.epoch)
         self.began_at = plan.partitions
+        self._position = {one.id: one.offset for one in plan.partitions}
         reader = spec.open_reader(plan)
         try:
             await reader.open()
@@ -368,15 +367,16 @@ class TaskRun:
             self._wake,
             commits.settle,
             reports_failed_rows=opened.reports_failed_rows,
-            is_write_retry=self._is_write_retry,
         )
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(_commit_first(self._read_events(reader, runner, acks), commits)),
+                group.create_task(
+                    _commit_first(partial(self._read_events, reader, runner, acks), commits)
+                ),
                 group.create_task(self._run_commits(commits, runner)),
                 group.create_task(acks.run()),
             ]
-            await _commit_first(self._run_batches(runner, commits), commits)
+            await _commit_first(partial(self._run_batches, runner, commits), commits)
             await commits.settle()
             for one in beside:
                 one.cancel()
@@ -430,7 +430,8 @@ class TaskRun:
                 self.completed = True
                 return
             if due == 0 or (due is not None and self._source_ended):
-                await self._run_batch(self._batcher.take(runner.sizer.rows), runner, commits)
+                max_rows = 1 if self._left_to_retry else runner.sizer.rows
+                await self._run_batch(self._batcher.take(max_rows), runner, commits)
                 continue
             await self._wait_for_event(due)
 
@@ -450,6 +451,8 @@ class TaskRun:
                 await self._wake.wait()
 
     async def _run_batch(self, batch: MicroBatch, runner: BatchRunner, commits: Commits) -> None:
+        place = {id_: self._position.get(id_) for id_ in batch.offsets}
+        self._position.update(batch.offsets)
         if not batch.rows and not batch.unreadable:
             # in SINK mode the sink stores the token, in a transaction of its own
             self._txn += self._mode is CommitMode.SINK
@@ -457,7 +460,10 @@ class TaskRun:
             await runner.staged(self._txn, batch)
             return
         self._txn += 1
-        reject, self._reject_first = self._reject_first, None
+        self._places[self._txn] = place
+        self._left_to_retry -= place.keys()
+        is_retried = self._retry is not None and self._retry.place == place
+        reject = self._retry.reject if self._retry is not None and is_retried else None
         finished = await runner.run(self._txn, batch, reject)
         if finished is None:
             return
@@ -470,11 +476,15 @@ class TaskRun:
             await commits.run(runner)
         except Exception:
             self._counters.commits_failed += 1
-            self.write_error = commits.write_error
+            if commits.unwritten is not None:
+                txn_id, error = commits.unwritten
+                if (place := self._places.get(txn_id)) is not None:
+                    self.unwritten = UnwrittenRows(place, error.diagnostic)
             raise
 
     def _record_commit(self, runner: BatchRunner, finished: FinishedBatch, seconds: float) -> None:
         self.commit_count += 1
+        self._places.pop(finished.txn_id, None)
         if finished.executed is not None:
             # a slow sink shows in its writes, or in its commit
             runner.sizer.record(
