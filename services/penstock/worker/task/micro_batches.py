@@ -32,10 +32,10 @@ class BatchSizer:
     engine.
     """
 
-    def __init__(self, max_rows: int) -> None:
+    def __init__(self, max_rows: int, first_rows: int = FIRST_BATCH_ROWS) -> None:
         """`max_rows` is the limit that the connector's configuration sets."""
         self._max_rows = max_rows
-        self.rows = min(FIRST_BATCH_ROWS, max_rows)
+        self.rows = min(first_rows, max_rows)
 
     def record(self, rows: int, seconds: float) -> None:
         """Record a micro-batch: its rows, and the seconds of its slowest slot."""

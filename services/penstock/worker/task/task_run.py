@@ -42,6 +42,7 @@ from penstock.worker.task.execution import BatchExecutor
 from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.metrics import TaskCounters
 from penstock.worker.task.micro_batches import (
+    FIRST_BATCH_ROWS,
     Batcher,
     BatchSizer,
     ExecutedBatch,
@@ -121,13 +122,14 @@ class BatchRunner:
         wait_for_commits: Callable[[], Awaitable[None]],
         *,
         reports_failed_rows: bool,
+        first_rows: int,
     ) -> None:
         """`wake` is set together with `stopped`, and at other events. `wait_for_commits` returns
         when no commit is in progress. `reports_failed_rows`: the sink may name rows that it cannot
-        write when a transaction is prepared.
+        write when a transaction is prepared. The first micro-batch has about `first_rows`.
         """
         self._spec, self._stopped, self._wake, self._reader = spec, stopped, wake, reader
-        self.sizer = BatchSizer(spec.flush_rules.max_rows)
+        self.sizer = BatchSizer(spec.flush_rules.max_rows, first_rows)
         rejected_rows = spec.make_rejected_row_handler(reader)
         self._keeps_rows = reports_failed_rows and rejected_rows.is_tolerant
         self.executor = BatchExecutor(
@@ -367,6 +369,7 @@ class TaskRun:
             self._wake,
             commits.settle,
             reports_failed_rows=opened.reports_failed_rows,
+            first_rows=1 if self._retry is not None else FIRST_BATCH_ROWS,
         )
         async with asyncio.TaskGroup() as group:
             beside = [

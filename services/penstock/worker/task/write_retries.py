@@ -1,9 +1,9 @@
 """How often rows that a sink cannot write are tried again (`errors.retry.max`).
 
 A sink that fails to write with a retriable error ends the run of its task, and the next run reads
-the rows again. Such a run takes one checkpoint at a time until it is past the rows at fault, so
-that they are alone. When they have failed as often as the connector allows, the next run makes dead
-letters of them instead.
+the rows again. Such a run begins with micro-batches of one checkpoint, so that the rows at fault
+are alone, if not at once then in one of the next runs. When they have failed as often as the
+connector allows, the next run makes dead letters of them instead.
 """
 
 from __future__ import annotations
