@@ -6,8 +6,14 @@ import pytest
 
 from penstock.model.connector import CommitMode
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA
-from penstock.model.errors import ConfigError
-from penstock.model.stream import PreparedTxn, PutSlot, WriteOpened
+from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, RetriableError
+from penstock.model.stream import (
+    FailedRow,
+    FailedRowsError,
+    PreparedTxn,
+    PutSlot,
+    WriteOpened,
+)
 from penstock.worker.dead_letters.dead_letter_writer import SinkWithDeadLetters
 
 TWO_PHASE, SINK = CommitMode.TWO_PHASE, CommitMode.SINK
@@ -18,11 +24,12 @@ class Place:
 
     def __init__(self, log, name, mode=TWO_PHASE):
         self.log, self.name, self.mode = log, name, mode
-        self.opened = self.schema = None
+        self.opened = self.schema = self.error = None
+        self.reports_failed_rows = False
 
     async def open(self, epoch, commit_mode, last_prepared, recover):
         self.opened = (last_prepared, recover)
-        return WriteOpened(self.mode)
+        return WriteOpened(self.mode, reports_failed_rows=self.reports_failed_rows)
 
     async def apply_schema(self, schema):
         self.schema = schema
@@ -32,6 +39,8 @@ class Place:
 
     async def prepare(self, txn_id, slots, token):
         self.log.append((self.name, "prepare", txn_id, len(slots)))
+        if self.error is not None:
+            raise self.error
         return PreparedTxn(txn_id, 1, f"{self.name}{txn_id}".encode(), token)
 
     async def commit(self, txn_id):
@@ -146,5 +155,40 @@ def test_close_closes_both_writers():
             ("rows", "close"),
             ("letters", "close"),
         ]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("rows", [SINK, TWO_PHASE])
+def test_where_rows_may_still_fail_they_come_first_and_their_dead_letters_join(rows):
+    async def main():
+        log, _, writer = both(rows)
+        writer._rows.reports_failed_rows = True
+        await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
+        writer.stage(7, [PutSlot(0, 0, 1)])
+        why = Diagnostic("row.bad", "bad", ErrorClass.DATA)
+        writer._rows.error = FailedRowsError([FailedRow(0, 3, why)])
+        with pytest.raises(FailedRowsError):
+            await writer.prepare(7, [], b"token")
+        writer._rows.error = None
+        assert writer.count_staged(7) == 1
+        await transaction(writer, 7)
+        prepared = [entry for entry in log if entry[1] == "prepare"]
+        assert prepared == [("rows", "prepare", 7, 0)] * 2 + [("letters", "prepare", 7, 2)]
+
+    asyncio.run(main())
+
+
+def test_an_error_of_the_place_for_dead_letters_says_whose_it_is():
+    """It is no reason to give up rows that the sink would take."""
+
+    async def main():
+        _, place, writer = both()
+        await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
+        place.error = RetriableError("sink.away", "gone")
+        with pytest.raises(RetriableError) as caught:
+            await transaction(writer, 7)
+        assert caught.value.diagnostic.code == "sink.away"
+        assert caught.value.diagnostic.config_path == "errors.deadletterqueue.topic.name"
 
     asyncio.run(main())
