@@ -107,6 +107,8 @@ def read_settings(framework: Mapping[str, str]) -> tuple[ConnectorSettings, list
     rejected_rows, tolerance_errors = read_rejected_row_rules(values)
     replay, replay_errors = read_replay(values)
     found = replace(_settings(values, topics, rejected_rows), replay=replay)
+    if values[RETRY_MAX] == 0 or values[RETRY_MAX] < -1:
+        findings.append(_no_retries(values[RETRY_MAX]).diagnostic)
     return found, [*findings, *topic_errors, *tolerance_errors, *replay_errors]
 
 
@@ -183,8 +185,16 @@ def _retries(values: Mapping[str, Any]) -> RetryPolicy:
     return RetryPolicy(
         seconds or None,
         max(values["errors.retry.delay.max.ms"], 1) / 1000,
-        # rows are alone only when they are written again
-        max_writes=None if max_writes < 0 else max(max_writes, 1),
+        max_writes=None if max_writes < 0 else max_writes,
+    )
+
+
+def _no_retries(number: int) -> ConfigError:
+    return ConfigError(
+        "config.invalid_value",
+        f"`{RETRY_MAX}` cannot be {number}: rows are alone only when they are written again",
+        fix="Write a number of retries, at least 1, or -1 for no limit.",
+        config_path=RETRY_MAX,
     )
 
 

@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -210,12 +209,13 @@ class PluginHost:
         for slot in shared:
             if task in slot.tasks:
                 return slot
-        for number in count():
-            slot = self._slots.setdefault((*key, f"#{number}" if number else ""), _Slot())
-            if len(slot.tasks) < entry.max_tasks:
-                slot.tasks.add(task)
-                return slot
-        raise AssertionError  # there is always one more number
+        number = 0
+        slot = self._slots.setdefault((*key, ""), _Slot())
+        while len(slot.tasks) >= entry.max_tasks:
+            number += 1
+            slot = self._slots.setdefault((*key, f"#{number}"), _Slot())
+        slot.tasks.add(task)
+        return slot
 
     async def close(self, grace_s: float = 5.0) -> None:
         """End all processes. Idempotent; no process is left when it returns."""

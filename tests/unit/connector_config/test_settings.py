@@ -41,3 +41,15 @@ def test_the_node_sets_the_default_retention(tmp_path):
     keys = {"state.dir": str(tmp_path), "topics.retention": "1h", "topics.retention.bytes": "4096"}
     settings, _ = node_settings(keys)
     assert settings.worker.topics_retention == Retention(3600.0, 4096)
+
+
+@pytest.mark.parametrize(("text", "most", "codes"), [
+    ("-1", None, []), ("3", 3, []), ("0", 0, ["config.invalid_value"]),
+    ("-2", None, ["config.invalid_value"]),
+])  # fmt: skip
+def test_retries_of_unwritten_rows_are_at_least_one(text, most, codes):
+    found, findings = read_settings({"name": "a", "errors.retry.max": text})
+    assert found.retries.max_writes == most
+    assert [(one.code, one.config_path) for one in findings] == [
+        (code, "errors.retry.max") for code in codes
+    ]

@@ -76,6 +76,11 @@ def test_a_command_that_cannot_be_run_is_refused_before_it_is_tried(tmp_path, wo
         (GOOD.replace('version = "1.2.0"', "version = 1"), "version"),
         (GOOD.partition("[[")[0], "connector"),
         ("name = ", "plugin.toml"),
+        (GOOD.replace("aliases", "max_tasks = true\naliases", 1), "max_tasks must be a number"),
+        (
+            GOOD.replace('"source"', '"transform"').replace("aliases", "max_tasks = 2\naliases", 1),
+            "is only for sources and sinks",
+        ),
         (GOOD + "\n[env]\nLD_PRELOAD='x'\n", "env"),
     ],
 )

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -217,23 +216,18 @@ def test_a_report_stays_one_message_however_long_the_error_messages_are(talking)
     talking(test)
 
 
-def test_reports_that_are_costly_come_more_seldom(talking, monkeypatch):
-    """Those of a thousand tasks that start, one after the other."""
+def test_reports_that_are_costly_come_more_seldom_but_at_the_interval_at_least():
+    assert module.report_pause_s(0.02, 2.0) == pytest.approx(0.02 * module.REPORT_PACE)
+    assert module.report_pause_s(30.0, 2.0) == 2.0
+
+
+def test_each_report_is_followed_by_its_pause(talking, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "report_pause_s", lambda *of: asked.append(of) or 0.0)
 
     async def test(bench):
-        kept = bench.task_registry.statuses
-        monkeypatch.setattr(module, "REPORT_PACE", 10.0)
-
-        def slow(**how):
-            time.sleep(0.02)
-            bench.task_registry._news.set()  # something has changed meanwhile
-            return kept(**how)
-
-        bench.task_registry.statuses = slow
-        bench.task_registry._news.set()
-        before = len(bench.scheduler.reports)
-        await asyncio.sleep(1.2)
-        assert 1 <= len(bench.scheduler.reports) - before <= 7
+        await until(lambda: len(asked) == len(bench.scheduler.reports) > 0, "a report")
+        assert all(spent >= 0 and interval > 0 for spent, interval in asked)
 
     talking(test)
 

@@ -179,16 +179,23 @@ def test_where_rows_may_still_fail_they_come_first_and_their_dead_letters_join(r
     asyncio.run(main())
 
 
-def test_an_error_of_the_place_for_dead_letters_says_whose_it_is():
+@pytest.mark.parametrize(
+    ("own", "path"),
+    [
+        ("", "errors.deadletterqueue.topic.name"),
+        ("connection.url", "errors.deadletterqueue.sink.connection.url"),
+    ],
+)
+def test_an_error_of_the_place_for_dead_letters_says_whose_it_is(own, path):
     """It is no reason to give up rows that the sink would take."""
 
     async def main():
         _, place, writer = both()
         await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
-        place.error = RetriableError("sink.away", "gone")
+        place.error = RetriableError("sink.away", "gone", config_path=own)
         with pytest.raises(RetriableError) as caught:
             await transaction(writer, 7)
         assert caught.value.diagnostic.code == "sink.away"
-        assert caught.value.diagnostic.config_path == "errors.deadletterqueue.topic.name"
+        assert caught.value.diagnostic.config_path == path
 
     asyncio.run(main())

@@ -162,12 +162,17 @@ def parse_manifest(text: str, folder: Path) -> Manifest:
     if not isinstance(entries, list) or not entries:
         raise _invalid_manifest(folder, "connector", "is missing: add a [[connector]]")
     remote = _parse_remote(table, folder)
+    connectors = tuple(_parse_entry(entry, folder) for entry in entries)
+    if remote and any(entry.max_tasks for entry in connectors):
+        raise _invalid_manifest(
+            folder, "connector.max_tasks", "is only for a plugin with a `command`"
+        )
     return Manifest(
         name=_read_text(table, "name", folder),
         version=_read_text(table, "version", folder),
         command=() if remote else _read_texts(table, "command", folder, min_count=1),
         folder=folder,
-        connectors=tuple(_parse_entry(entry, folder) for entry in entries),
+        connectors=connectors,
         remote=remote,
         install=_read_text(table, "install", folder) if "install" in table else "",
     )
@@ -210,13 +215,16 @@ def _parse_entry(table: Any, folder: Path) -> ConnectorEntry:
         raise _invalid_manifest(
             folder, "connector.kind", f"is {kind!r}; expected one of {', '.join(Kind)}"
         )
+    max_tasks = _read_count(table, "max_tasks", folder)
+    if max_tasks and kind not in {Kind.SOURCE, Kind.SINK}:
+        raise _invalid_manifest(folder, "connector.max_tasks", "is only for sources and sinks")
     return ConnectorEntry(
         name=_read_text(table, "name", folder),
         kind=Kind(kind),
         aliases=_read_texts(table, "aliases", folder),
         title=table.get("title", ""),
         own_keys=_read_texts(table, "own_keys", folder),
-        max_tasks=_read_count(table, "max_tasks", folder),
+        max_tasks=max_tasks,
     )
 
 

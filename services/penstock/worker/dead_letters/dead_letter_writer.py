@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from penstock.connector_config.keys import DLQ_TOPIC
+from penstock.connector_config.keys import DLQ_SINK_PREFIX, DLQ_TOPIC
 from penstock.connector_config.settings import RetryPolicy
 from penstock.model.connector import CommitMode
 from penstock.model.dead_letter import (
@@ -334,7 +334,7 @@ class SinkWithDeadLetters:
         is called again.
 
         Raises:
-            PenstockError: that of a place; of dead letters with the path of their topic's key.
+            PenstockError: that of a place; of dead letters with the path of one of their keys.
         """
         if self._rows_first:
             rows = await self._rows.prepare(txn_id, slots, token)
@@ -359,7 +359,8 @@ class SinkWithDeadLetters:
                 return letters
             await self._dead_letters.commit(txn_id)
         except PenstockError as error:
-            path = error.diagnostic.config_path or DLQ_TOPIC
+            own = error.diagnostic.config_path  # a key of their sink, as that knows it
+            path = f"{DLQ_SINK_PREFIX}{own}" if own else DLQ_TOPIC
             raise error_from_diagnostic(replace(error.diagnostic, config_path=path)) from error
         return None
 

@@ -47,6 +47,11 @@ MAX_PAUSE_S: Final = 1.0
 """Longest delay between two sessions. Longer delays every change of leaders."""
 
 
+def report_pause_s(spent_s: float, interval_s: float) -> float:
+    """Return the least time between two reports, of which the first took `spent_s` to make."""
+    return min(REPORT_PACE * spent_s, interval_s)
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerIdentity:
     """Identity of a worker. `id` is new at each start of its process, `name` is not."""
@@ -157,7 +162,7 @@ class SchedulerSession:
             yield report
             await self._record_report()
             # a thousand tasks that start change all the time, and a report has all of them
-            await asyncio.sleep(min(REPORT_PACE * spent_s, self._interval_s))
+            await asyncio.sleep(report_pause_s(spent_s, self._interval_s))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_s):
                     await self._news.wait()

@@ -56,7 +56,7 @@ from penstock.worker.task.task_offsets import (
     check_commit_mode,
     resolve_start_offsets,
 )
-from penstock.worker.task.write_retries import Place, UnwrittenRows, WriteRetry
+from penstock.worker.task.write_retries import StartOffsets, UnwrittenRows, WriteRetry
 
 log = logging.getLogger(__name__)
 
@@ -265,9 +265,9 @@ class TaskRun:
         source and sink are open, and at each pause and resume. `retry`: rows that the sink could
         not write before.
         """
-        self._retry, self._left_to_retry = retry, set(retry.place if retry else ())
+        self._retry, self._left_to_retry = retry, set(retry.start if retry else ())
         self._position: dict[str, Mapping[str, Any] | None] = {}
-        self._places: dict[int, Place] = {}
+        self._starts: dict[int, StartOffsets] = {}
         self.unwritten: UnwrittenRows | None = None
         self._spec, self._inspections = spec, inspections
         self._on_state = on_state
@@ -454,7 +454,7 @@ class TaskRun:
                 await self._wake.wait()
 
     async def _run_batch(self, batch: MicroBatch, runner: BatchRunner, commits: Commits) -> None:
-        place = {id_: self._position.get(id_) for id_ in batch.offsets}
+        start = {id_: self._position.get(id_) for id_ in batch.offsets}
         self._position.update(batch.offsets)
         if not batch.rows and not batch.unreadable:
             # in SINK mode the sink stores the token, in a transaction of its own
@@ -463,9 +463,9 @@ class TaskRun:
             await runner.staged(self._txn, batch)
             return
         self._txn += 1
-        self._places[self._txn] = place
-        self._left_to_retry -= place.keys()
-        is_retried = self._retry is not None and self._retry.place == place
+        self._starts[self._txn] = start
+        self._left_to_retry -= start.keys()
+        is_retried = self._retry is not None and self._retry.start == start
         reject = self._retry.reject if self._retry is not None and is_retried else None
         finished = await runner.run(self._txn, batch, reject)
         if finished is None:
@@ -481,13 +481,13 @@ class TaskRun:
             self._counters.commits_failed += 1
             if commits.unwritten is not None:
                 txn_id, error = commits.unwritten
-                if (place := self._places.get(txn_id)) is not None:
-                    self.unwritten = UnwrittenRows(place, error.diagnostic)
+                if (start := self._starts.get(txn_id)) is not None:
+                    self.unwritten = UnwrittenRows(start, error.diagnostic)
             raise
 
     def _record_commit(self, runner: BatchRunner, finished: FinishedBatch, seconds: float) -> None:
         self.commit_count += 1
-        self._places.pop(finished.txn_id, None)
+        self._starts.pop(finished.txn_id, None)
         if finished.executed is not None:
             # a slow sink shows in its writes, or in its commit
             runner.sizer.record(

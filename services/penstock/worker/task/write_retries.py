@@ -14,30 +14,30 @@ from typing import Any, TypeAlias
 
 from penstock.model.errors import Diagnostic, ErrorClass
 
-Place: TypeAlias = Mapping[str, Mapping[str, Any] | None]
-"""Where the rows of a micro-batch begin: the offset of each of its partitions before them."""
+StartOffsets: TypeAlias = Mapping[str, Mapping[str, Any] | None]
+"""The offset of each partition of a micro-batch before its rows; None at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnwrittenRows:
     """Rows that a sink could not write: where they begin, and why."""
 
-    place: Place
+    start: StartOffsets
     reason: Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRetry:
-    """What a run does about rows that could not be written before: they begin at `place`. With
+    """What a run does about rows that could not be written before: they begin at `start`. With
     `reject`, they are rejected for this reason.
     """
 
-    place: Place
+    start: StartOffsets
     reject: Diagnostic | None = None
 
 
 class WriteRetries:
-    """The failed writes of a task at one place."""
+    """The failed writes of a task at one start."""
 
     def __init__(self) -> None:
         self._last: UnwrittenRows | None = None
@@ -48,7 +48,7 @@ class WriteRetries:
         if self._last is None or max_retries is None:
             return None
         is_spent = self._count >= max_retries
-        return WriteRetry(self._last.place, self._last.reason if is_spent else None)
+        return WriteRetry(self._last.start, self._last.reason if is_spent else None)
 
     def record(
         self, unwritten: UnwrittenRows | None, retry: WriteRetry | None, *, is_progress: bool
@@ -66,7 +66,7 @@ class WriteRetries:
             return
         if retry is None:
             self._count = 0  # other rows were written together with them
-        elif retry.place == unwritten.place:
+        elif retry.start == unwritten.start:
             self._count += 1
         else:
             self._count = 1
