@@ -60,3 +60,11 @@ def test_other_errors_before_the_rows_neither_count_nor_forget():
         fail(retries, reason=DataError("row.bad", "bad").diagnostic)
     assert retries.next(2) == WriteRetry(HERE, BUSY)
     assert retries.next(3) == WriteRetry(HERE)
+
+
+@pytest.mark.parametrize("other", [WITH_OTHERS, {"p0": {"n": 7}}, {"p1": {"n": 8}}, {}])
+def test_only_the_rows_that_failed_are_rejected(other):
+    """Those of another partition, or of a larger micro-batch, never failed alone."""
+    assert WriteRetry(HERE, BUSY).reason_to_reject(dict(HERE)) == BUSY
+    assert WriteRetry(HERE, BUSY).reason_to_reject(other) is None
+    assert WriteRetry(HERE).reason_to_reject(HERE) is None

@@ -465,8 +465,7 @@ class TaskRun:
         self._txn += 1
         self._starts[self._txn] = start
         self._left_to_retry -= start.keys()
-        is_retried = self._retry is not None and self._retry.start == start
-        reject = self._retry.reject if self._retry is not None and is_retried else None
+        reject = self._retry.reason_to_reject(start) if self._retry is not None else None
         finished = await runner.run(self._txn, batch, reject)
         if finished is None:
             return

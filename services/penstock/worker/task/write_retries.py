@@ -35,6 +35,12 @@ class WriteRetry:
     start: StartOffsets
     reject: Diagnostic | None = None
 
+    def reason_to_reject(self, start: StartOffsets) -> Diagnostic | None:
+        """Return why a micro-batch is rejected; None for one that begins elsewhere: its rows never
+        failed.
+        """
+        return self.reject if start == self.start else None
+
 
 class WriteRetries:
     """The failed writes of a task at one start."""
