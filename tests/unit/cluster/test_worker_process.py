@@ -90,11 +90,11 @@ class TaskRegistry:
     def statuses(self, *, monitors: bool = False) -> list[TaskStatus]:
         return [TaskStatus(id_, "orders", 5, TaskState.RUNNING) for id_ in self.held]
 
-    async def watch(self, every: float) -> AsyncIterator[list[TaskStatus]]:
+    async def changes(self) -> AsyncIterator[None]:
         while True:
-            self._news.clear()
-            yield self.statuses()
             await self._news.wait()
+            self._news.clear()
+            yield
 
 
 class Bench:
