@@ -18,7 +18,7 @@ from report import Report, arguments
 from running import START, Output, standalone, until_visible, working_folder
 
 
-def connectors(source: Path, output: Output, topic: str) -> list[dict[str, Any]]:
+def connectors(source: Path, output: Output, topic: str = "lines") -> list[dict[str, Any]]:
     """Return the two connectors with their defaults."""
     return [
         {
