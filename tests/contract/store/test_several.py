@@ -18,12 +18,11 @@ async def claim(store, epoch):
     while True:
         owner = (await store.get("owner")).get("owner")
         try:
-            await store.write(
+            return await store.write(
                 [Check("owner", owner.revision if owner else 0)], [("owner", b"%d" % epoch)]
             )
         except Conflict:
             continue
-        return (await store.get("owner"))["owner"].revision
 
 
 def test_an_older_epoch_is_refused_once_a_newer_one_has_claimed(with_store):
