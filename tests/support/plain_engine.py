@@ -70,7 +70,7 @@ class PlainJvm:
         assert self.process.stdout is not None
         if not self.process.stdout.readline():
             raise ChildProcessError("plain_workers ended before it listened")
-        self.session = PlainSession(Workers(str(address), settings.slots))
+        self.session = PlainSession(Workers(str(address), settings.most_lanes))
 
     def has_ended(self, within_s: float = 0.0) -> bool:
         """Tell whether the process has ended, or ends within this time."""
@@ -162,7 +162,7 @@ class PlainContext:
 
 
 class Workers:
-    """Processes that run slots: as many at a time as the engine has slots, kept for the next."""
+    """Processes that run the loops of lanes, as many at a time as the engine has. They are kept."""
 
     def __init__(self, address: str, slots: int) -> None:
         self._address = address

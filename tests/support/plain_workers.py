@@ -60,7 +60,7 @@ def work(taken: socket.socket) -> None:
 
 def run(function: bytes, ticket: str, slot: int, attempt: int) -> dict[str, Any]:
     """Run the function of a plan for a slot; returns its rows, or the text of its exception."""
-    partition_functions._context = lambda: SimpleNamespace(
+    partition_functions.task_context = lambda: SimpleNamespace(
         getLocalProperty=lambda _name: ticket,
         partitionId=lambda: slot,
         taskAttemptId=lambda: attempt,

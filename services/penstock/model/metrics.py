@@ -216,15 +216,24 @@ ReadMetrics = Callable[[], Iterable[ProcessMetric]]
 PLUGIN_LABELS: Final = ("plugin", "connector_class")
 
 METRIC_FAMILIES: Final[Mapping[str, MetricFamily]] = {
-    "engine.jobs": MetricFamily("penstock_engine_jobs", True, "Completed Spark jobs."),
-    "engine.failed": MetricFamily("penstock_engine_jobs_failed", True, "Failed Spark jobs."),
-    "engine.job_seconds": MetricFamily(
-        "penstock_engine_job_seconds", True, "Seconds of all completed Spark jobs."
+    "engine.jobs": MetricFamily(
+        "penstock_engine_jobs", True, "Micro-batches that Spark has run, in lanes or as jobs."
     ),
-    "engine.plans": MetricFamily("penstock_engine_plans", True, "Plans that Spark has analysed."),
-    "engine.running": MetricFamily("penstock_engine_jobs_running", False, "Running Spark jobs."),
+    "engine.failed": MetricFamily(
+        "penstock_engine_jobs_failed", True, "Micro-batches that failed in Spark."
+    ),
+    "engine.job_seconds": MetricFamily(
+        "penstock_engine_job_seconds", True, "Seconds of all of them, without their wait."
+    ),
+    "engine.plans": MetricFamily("penstock_engine_plans", True, "Plans that were built."),
+    "engine.running": MetricFamily(
+        "penstock_engine_jobs_running", False, "Running Spark jobs, and busy lanes."
+    ),
     "engine.waiting": MetricFamily(
-        "penstock_engine_jobs_waiting", False, "Micro-batches in the admission queue of Spark."
+        "penstock_engine_jobs_waiting", False, "Jobs and slots that wait for their turn."
+    ),
+    "engine.lanes": MetricFamily(
+        "penstock_engine_lanes", False, "Lanes: Spark jobs that stay up for micro-batches."
     ),
     "host.starts": MetricFamily(
         "penstock_host_plugin_starts",

@@ -1,10 +1,11 @@
-"""The engine: runs micro-batches as jobs of one warm Spark session, with one kept plan per task and
-schema. The only package that imports pyspark.
+"""The engine: runs micro-batches in one warm Spark session, with one kept plan per task and schema.
+The only package that imports pyspark.
 
 In the driver:
 
 - `engine`           `Engine`: builds plans, runs and cancels micro-batches
-- `plan`             source reader → steps → sink writer, analysed once: a fused plan, or a JVM plan
+- `plan`             source reader → steps → sink writer, built once: a fused plan, or a JVM plan
+- `lanes`            Spark jobs that stay up, for the micro-batches of fused plans
 - `admission_queue`  which micro-batch runs next when the engine is busy
 - `spark_jobs`       the jobs that run, their cancellation, and tasks that compute on after it
 - `failures`         translates exceptions of pyspark
@@ -14,12 +15,14 @@ In the driver:
 
 In the executors:
 
-- `partition_functions`  the functions of a plan, which a Spark task runs for its slot
+- `lane_loop`            takes tickets from the driver, and moves the rows of one after another
+- `partition_functions`  the functions of a plan, which run for a slot
 - `connector_io`         source reader and sink writer of a slot
 - `worker_daemon`        the process that forks Spark's Python workers
 
 In both:
 
+- `lane_tls`       encrypts the connection of a lane on another machine
 - `schema`         converts Arrow types into those that Spark takes
 - `rejected_rows`  tracks rejected rows on their way through a chain
 - `slot_reports`   what a slot reports to the driver

@@ -39,6 +39,11 @@ class AdmissionQueue:
         """Number of entries that wait."""
         return sum(1 for entry in self._entries if not entry.turn.done())
 
+    @property
+    def has_place(self) -> bool:
+        """Whether the next owner need not wait."""
+        return self._free > 0
+
     @asynccontextmanager
     async def admit(self, lag_s: float, owner: str = "") -> AsyncIterator[None]:
         """Wait for a place, and hold it in the body. `lag_s` is how long the rows have waited."""

@@ -1,4 +1,4 @@
-"""Runs micro-batches as Spark jobs. A process has one engine."""
+"""Runs micro-batches: in lanes, or as Spark jobs. A process has one engine."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.step import Step
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.spark import failures, slot_reports, spark_jobs
+from penstock.spark import failures, lane_loop, slot_reports, spark_jobs
 from penstock.spark.admission_queue import AdmissionQueue
 from penstock.spark.jvm import STOP_TIMEOUT_S, Jvm, JvmProcess, kill_process, start_jvm
+from penstock.spark.lane_loop import LaneFunction
+from penstock.spark.lanes import Lanes
 from penstock.spark.partition_functions import TICKET_PROPERTY
 from penstock.spark.plan import Plan, build_plan
 from penstock.spark.settings import EngineSettings
@@ -53,6 +57,17 @@ class Engine:
         self._queue = AdmissionQueue(capacity)
         self._threads = ThreadPoolExecutor(capacity, thread_name_prefix="spark-job")
         self._jobs = SparkJobs()
+        most_lanes = self._settings.most_lanes
+        self._lanes = Lanes(
+            self._start_lane,
+            self._cancel_lane,
+            self.slots,
+            most_lanes,
+            share_slots=self._settings.shares_slots,
+        )
+        # a cancelled job keeps its thread for some seconds
+        self._lane_threads = ThreadPoolExecutor(2 * most_lanes, thread_name_prefix="spark-lane")
+        self._lane_frame: DataFrame
         self._ready = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done = 0
@@ -80,6 +95,9 @@ class Engine:
         jvm = await asyncio.to_thread(start_jvm, self._settings, self._on_spawn)
         self._jvm = jvm
         jvm.watch(lambda: self._on_jvm_end(jvm))
+        self._lane_frame = await asyncio.to_thread(_build_lane_frame, jvm.session)
+        conf = self._settings.spark_conf()
+        await self._lanes.listen(conf["spark.driver.bindAddress"], conf["spark.driver.host"])
         self._ready.set()
         try:
             await self._warm_up()
@@ -131,25 +149,25 @@ class Engine:
                 of the source reader.
             DataError: `transform.bad_row`: a step failed on a row.
         """
-        async with self._queue.admit(lag, ticket.task_id):
-            jvm = self._running_jvm()
-            with self._jobs.run(ticket.task_id) as job:
-                loop = asyncio.get_running_loop()
-                # the place in the queue is held as long as the thread is
-                collecting = loop.run_in_executor(self._threads, self._run, jvm, job, plan, ticket)
-                try:
-                    return await asyncio.shield(collecting)
-                finally:
-                    if not collecting.done():
-                        self._cancel(jvm, job)
-                        collecting.add_done_callback(_retrieve_result)
-                        await asyncio.wait({collecting}, timeout=CANCEL_TIMEOUT_S)
+        self._running_jvm()
+        is_failed = True
+        try:
+            if isinstance(plan.work, LaneFunction):
+                reports = await self._lanes.run(plan.work, ticket, lag)
+            else:
+                reports = await self._run_job(plan, ticket, lag)
+            is_failed = False
+        finally:
+            self._done += 1
+            self._failed += is_failed
+        return reports
 
     def cancel(self, task_id: str) -> None:
         """Cancel the jobs of a task, queued and running: they end with `engine.cancelled` within 2
         s.
         """
         self._queue.fail_waiting(task_id, failures.cancelled_error(task_id))
+        self._lanes.cancel(task_id, failures.cancelled_error(task_id))
         if self._jvm is not None:
             for job in self._jobs.of_task(task_id):
                 self._cancel(self._jvm, job)
@@ -160,9 +178,10 @@ class Engine:
             "jobs": self._done,
             "failed": self._failed,
             "plans": self._plans,
-            "job_seconds": self._seconds,
-            "running": self._jobs.running,
-            "waiting": self._queue.waiting,
+            "job_seconds": self._seconds + self._lanes.seconds,
+            "running": self._jobs.running + self._lanes.busy,
+            "waiting": self._queue.waiting + self._lanes.waiting,
+            "lanes": self._lanes.open,
             "lost_slots": self._lost_slots,
         }
 
@@ -180,8 +199,10 @@ class Engine:
         if jvm is not None:
             for job in self._jobs.all():
                 self._cancel(jvm, job)
+            await self._lanes.close()
             await asyncio.to_thread(jvm.stop, timeout_s)
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._lane_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def _on_spawn(self, process: JvmProcess) -> None:
         self._starting = process
@@ -193,13 +214,55 @@ class Engine:
             raise failures.not_started_error()
         return self._jvm
 
+    async def _run_job(self, plan: Plan, ticket: Ticket, lag: float) -> list[SlotReport]:
+        """Run a micro-batch as a Spark job."""
+        self._lanes.yield_slots(1)
+        try:
+            async with self._queue.admit(lag, ticket.task_id):
+                jvm = self._running_jvm()
+                with self._jobs.run(ticket.task_id) as job:
+                    loop = asyncio.get_running_loop()
+                    # the place in the queue is held as long as the thread is
+                    collecting = loop.run_in_executor(
+                        self._threads,
+                        self._collect,
+                        jvm,
+                        job,
+                        plan.name,
+                        plan.work,
+                        ticket.to_json(),
+                    )
+                    began = time.monotonic()
+                    try:
+                        rows = await asyncio.shield(collecting)
+                    finally:
+                        self._seconds += time.monotonic() - began
+                        if not collecting.done():
+                            self._cancel(jvm, job)
+                            collecting.add_done_callback(_retrieve_result)
+                            await asyncio.wait({collecting}, timeout=CANCEL_TIMEOUT_S)
+        finally:
+            self._lanes.yield_slots(-1)
+        return [slot_reports.decode_report(row.asDict()) for row in rows]
+
+    def _start_lane(self, job: SparkJob, spec: str) -> asyncio.Future[Any]:
+        """Start the Spark job of a lane. Returns its end."""
+        jvm = self._running_jvm()
+        loop = asyncio.get_running_loop()
+        ended = loop.run_in_executor(
+            self._lane_threads, self._collect, jvm, job, "lane", self._lane_frame, spec
+        )
+        ended.add_done_callback(_retrieve_result)
+        return ended
+
+    def _cancel_lane(self, job: SparkJob) -> None:
+        if self._jvm is not None:
+            job.cancel(partial(_cancel_group, self._jvm), lambda: None)
+
     def _cancel(self, jvm: Jvm, job: SparkJob) -> None:
         def order(group: str) -> None:
             job.stages |= spark_jobs.find_stages(jvm, group)
-            try:
-                jvm.session.sparkContext.cancelJobGroup(group)
-            except (Py4JError, OSError, AttributeError) as error:  # it ends with its JVM anyway
-                log.info("job %s could not be cancelled: %s", group, error)
+            _cancel_group(jvm, group)
 
         counted = 0
 
@@ -235,28 +298,25 @@ class Engine:
             self._loss = failures.slots_lost_error(self._lost_slots, self._settings.slots)
             self.lost.set()
 
-    def _run(self, jvm: Jvm, job: SparkJob, plan: Plan, ticket: Ticket) -> list[SlotReport]:
-        """Collect a plan, in a thread of its own: job group and ticket belong to the thread."""
+    def _collect(
+        self, jvm: Jvm, job: SparkJob, name: str, frame: DataFrame, ticket: str
+    ) -> list[Row]:
+        """Collect a frame, in a thread of its own: job group and ticket belong to the thread."""
         context = jvm.session.sparkContext
-        began = time.monotonic()
         try:
-            context.setJobGroup(job.group, plan.name, interruptOnCancel=False)
-            context.setLocalProperty(TICKET_PROPERTY, ticket.to_json())
+            context.setJobGroup(job.group, name, interruptOnCancel=False)
+            context.setLocalProperty(TICKET_PROPERTY, ticket)
             if job.cancelled:
                 raise failures.cancelled_error(job.task_id)
-            return slot_reports.decode_reports(plan.frame.collect())
+            return list(frame.collect())
         except PenstockError:
-            self._failed += 1
             raise
         except Exception as error:
-            self._failed += 1
             if job.cancelled and not jvm.has_ended():
                 raise failures.cancelled_error(job.task_id) from error
             raise self._translate(jvm, error) from error
         finally:
             job.end()
-            self._done += 1
-            self._seconds += time.monotonic() - began
 
     def _translate(self, jvm: Jvm, error: Exception) -> PenstockError:
         if not failures.is_from_jvm(error) and jvm.has_ended(_EXIT_DELAY_S):
@@ -282,7 +342,18 @@ class Engine:
             await self.run(plan, Ticket("warm-up", 0, 0, slots))
 
 
-def _retrieve_result(future: asyncio.Future[list[SlotReport]]) -> None:
+def _build_lane_frame(session: SparkSession) -> DataFrame:
+    return session.range(0, 1, 1, 1).mapInArrow(lane_loop.run_lane, lane_loop.DDL)
+
+
+def _cancel_group(jvm: Jvm, group: str) -> None:
+    try:
+        jvm.session.sparkContext.cancelJobGroup(group)
+    except (Py4JError, OSError, AttributeError) as error:  # it ends with its JVM anyway
+        log.info("job %s could not be cancelled: %s", group, error)
+
+
+def _retrieve_result(future: asyncio.Future[Any]) -> None:
     """Read the exception of a run without a caller; asyncio logs one that is never read."""
     if not future.cancelled():
         future.exception()

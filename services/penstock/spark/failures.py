@@ -28,6 +28,9 @@ _ROW_ERROR: Final = re.compile(
 )
 
 
+LOSS_TIMEOUT_S: Final = 2.0
+"""Time in which the job of a lane says why its connection has ended."""
+
 _OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 
 
@@ -90,6 +93,35 @@ def cancelled_error(task_id: str) -> RetriableError:
         "engine.cancelled",
         f"a Spark job of {task_id} was cancelled",
         fix="No action is needed: the task ends, or runs the micro-batch again.",
+    )
+
+
+def lost_lane_error() -> RetriableError:
+    """Return the error of a lane that ended while it moved rows, without a word from Spark."""
+    return RetriableError(
+        "engine.job_failed",
+        "a Python worker of Spark ended while it moved rows",
+        fix="The worker retries the micro-batch; look for an out-of-memory kill if this repeats.",
+    )
+
+
+def silent_lane_error(timeout_s: float) -> RetriableError:
+    """Return the error of a lane that says nothing any more while it moves rows."""
+    return RetriableError(
+        "deadline.exceeded",
+        f"stage engine.lane: a Python worker of Spark said nothing for {timeout_s:g} s",
+        fix="The worker retries the micro-batch in another one; check whether the machine of the "
+        "executor is there, and whether somebody stopped the process.",
+    )
+
+
+def no_slot_error(timeout_s: float) -> RetriableError:
+    """Return the error of a lane that Spark does not start."""
+    return RetriableError(
+        "deadline.exceeded",
+        f"stage engine.lane: Spark started no Python worker within {timeout_s:g} s",
+        fix="Check that the cluster has free cores and that executors reach `spark.driver.host`; "
+        "jvm.log in the worker's folder has Spark's reason.",
     )
 
 

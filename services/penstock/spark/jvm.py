@@ -283,7 +283,7 @@ def _require_java() -> None:
 
 
 def _spark_conf(settings: EngineSettings) -> SparkConf:
-    conf = SparkConf().setMaster(settings.master).setAppName("penstock")
+    conf = SparkConf().setMaster(settings.spark_master()).setAppName("penstock")
     for key, value in settings.spark_conf().items():
         conf.set(key, value)
     options = conf.get("spark.driver.extraJavaOptions", "") or ""

@@ -1,11 +1,9 @@
-"""The functions of a plan: what a Spark task runs for its slot, in a Python worker.
+"""The functions of a plan: what a Python worker runs for a slot.
 
-A plan names them and executors import them. So a job carries names, kernels and schemas; its ticket
-travels in a local property.
-
-- A fused plan is `run_fused` alone: rows never enter the JVM.
+- A fused plan is `move_slot` alone, which a lane calls (`lane_loop`): rows never enter the JVM.
 - A JVM plan is `read_source`, then Spark columns, then `write_sink`; `apply_kernels` runs kernels
-  between two parts in the JVM.
+  between two parts in the JVM. Executors import these functions, so a job carries their names,
+  kernels and schemas. Its ticket travels in a local property.
 
 An error of the sink writer is reported as a row, which Spark takes for success: only the caller of
 the engine retries it. `read_source` has no report row. It raises an exception that carries its
@@ -36,15 +34,13 @@ TICKET_PROPERTY: Final = "penstock.ticket"
 Kernel: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
-def run_fused(
-    slot_ids: Iterable[pa.RecordBatch], kernels: Sequence[Kernel], tracked: bool
-) -> Iterator[pa.RecordBatch]:
-    """Move this slot's rows from source to sink without the JVM, and report."""
-    for _ in slot_ids:
-        ticket, slot, attempt = _current_slot()
-        rejected = RejectedRows()
-        with closing(_transform(kernels, read_rows(ticket, slot), tracked, rejected)) as rows:
-            yield _write_and_report(ticket, slot, attempt, rows, rejected)
+def move_slot(
+    ticket: Ticket, slot: SlotTicket, attempt: int, kernels: Sequence[Kernel], tracked: bool
+) -> SlotReport:
+    """Move a slot's rows from source to sink without the JVM."""
+    rejected = RejectedRows()
+    with closing(_transform(kernels, read_rows(ticket, slot), tracked, rejected)) as rows:
+        return _write(ticket, slot, attempt, rows, rejected)
 
 
 def read_source(
@@ -96,7 +92,7 @@ def write_sink(
             good = rejected_rows.take_rejected(normalize_batch(batch, schema), rejected)
             yield rejected_rows.drop_row_numbers(_apply(kernels, good, rejected), rejected)
 
-    yield _write_and_report(*_current_slot(), rows(), rejected)
+    yield slot_reports.encode_report(_write(*_current_slot(), rows(), rejected))
 
 
 def _transform(
@@ -125,12 +121,13 @@ def _apply(
 
 def _current_slot() -> tuple[Ticket, SlotTicket, int]:
     """Return the ticket of this task's job, its slot, and the id of this attempt."""
-    context = _context()
+    context = task_context()
     ticket = Ticket.from_json(context.getLocalProperty(TICKET_PROPERTY) or "{}")
     return ticket, ticket.slots[context.partitionId()], int(context.taskAttemptId())
 
 
-def _context() -> Any:
+def task_context() -> Any:
+    """Return Spark's context of the task that runs here."""
     context = TaskContext.get()
     if context is None:
         raise InternalError(
@@ -139,27 +136,25 @@ def _context() -> Any:
     return context
 
 
-def _write_and_report(
+def _write(
     ticket: Ticket,
     slot: SlotTicket,
     attempt: int,
     rows: Iterable[pa.RecordBatch],
     rejected: RejectedRows,
-) -> pa.RecordBatch:
+) -> SlotReport:
     began = time.monotonic()
     try:
         result = write_rows(ticket, slot, attempt, rows)
     except PenstockError as error:
-        return slot_reports.encode_report(SlotReport(slot.slot, attempt, error=error.diagnostic))
-    return slot_reports.encode_report(
-        SlotReport(
-            slot.slot,
-            attempt,
-            rows_in=slot.rows,  # the source reader has counted them, or it would have failed
-            rows_out=result.rows,
-            rejected=rejected.to_input_numbers(result.rejected),
-            detail=result.detail,
-            seconds=time.monotonic() - began,
-            rejected_by_chain=tuple(sorted(rejected.rows, key=lambda row: row[0])),
-        )
+        return SlotReport(slot.slot, attempt, error=error.diagnostic)
+    return SlotReport(
+        slot.slot,
+        attempt,
+        rows_in=slot.rows,  # the source reader has counted them, or it would have failed
+        rows_out=result.rows,
+        rejected=rejected.to_input_numbers(result.rejected),
+        detail=result.detail,
+        seconds=time.monotonic() - began,
+        rejected_by_chain=tuple(sorted(rejected.rows, key=lambda row: row[0])),
     )

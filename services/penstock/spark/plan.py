@@ -1,11 +1,11 @@
-"""Builds the Spark plan of a route: source reader → steps → sink writer. A plan is analysed once;
-each micro-batch only brings a new ticket.
+"""Builds the plan of a route: source reader → steps → sink writer. It is built once; each
+micro-batch only brings a new ticket.
 
-- A fused plan, when the chain is empty or every step has an Arrow kernel: one `mapInArrow`, whose
-  rows stay in the Python worker.
-- A JVM plan, for any other chain: its steps are Spark columns. Kernels before the first of them and
-  after the last run in the Python workers that read and write. A kernel between two of them costs a
-  round trip between JVM and Python worker.
+- A fused plan, when the chain is empty or every step has an Arrow kernel: a function for the lanes
+  (`lanes`), whose rows stay in the Python worker.
+- A JVM plan, for any other chain, is a Spark job for each micro-batch: its steps are Spark columns.
+  Kernels before the first of them and after the last run in the Python workers that read and write.
+  A kernel between two of them costs a round trip between JVM and Python worker.
 
 A step of a plugin is a kernel too. It is fitted here, where its input columns are known, and the
 steps that follow it to its output columns.
@@ -28,6 +28,7 @@ from penstock.model.errors import ConfigError
 from penstock.model.step import ROW, RemoteStep, Step
 from penstock.spark import partition_functions, slot_reports
 from penstock.spark.connector_io.plugin_transform import fit_transform
+from penstock.spark.lane_loop import LaneFunction
 from penstock.spark.partition_functions import Kernel
 from penstock.spark.rejected_rows import (
     ERROR,
@@ -41,13 +42,16 @@ from penstock.spark.schema import normalize_schema
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A kept plan. `frame` is collected for each micro-batch; `fused` is its kind."""
+    """A kept plan. A micro-batch runs `work`: a function in lanes, or a frame that is collected."""
 
     name: str
     output_schema: pa.Schema
-    slots: int
-    fused: bool
-    frame: DataFrame = field(repr=False)
+    work: LaneFunction | DataFrame = field(repr=False)
+
+    @property
+    def fused(self) -> bool:
+        """Whether its rows stay in the Python worker."""
+        return isinstance(self.work, LaneFunction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +88,16 @@ def build_plan(
         SchemaError: `engine.unsupported_type`.
         ConfigError: `transform.frozen_time`.
     """
-    _activate(session)
-    slot_ids = session.range(0, slots, 1, slots)
     tracked = needs_row_numbers(steps) or (number_rows and bool(steps))
     prefix = split_kernel_prefix(steps, normalize_schema(schema))
-    build = _jvm_plan if prefix.rest else _fused_plan
-    return build(name, slot_ids, slots, prefix, tracked=tracked)
+    if not prefix.rest:
+        function = LaneFunction.of(prefix.kernels, tracked=tracked)
+        return Plan(name, _labelled(prefix.schema, prefix.steps), function)
+    _activate(session)
+    return _jvm_plan(name, session.range(0, slots, 1, slots), prefix, tracked=tracked)
 
 
-def _fused_plan(
-    name: str, slot_ids: DataFrame, slots: int, prefix: KernelPrefix, *, tracked: bool
-) -> Plan:
-    function = partial(partition_functions.run_fused, kernels=prefix.kernels, tracked=tracked)
-    frame = slot_ids.mapInArrow(function, slot_reports.DDL)
-    return Plan(name, _labelled(prefix.schema, prefix.steps), slots, fused=True, frame=frame)
-
-
-def _jvm_plan(
-    name: str, slot_ids: DataFrame, slots: int, prefix: KernelPrefix, *, tracked: bool
-) -> Plan:
+def _jvm_plan(name: str, slot_ids: DataFrame, prefix: KernelPrefix, *, tracked: bool) -> Plan:
     tail = _leading_kernels(prefix.rest[::-1])[::-1]
     first_of_tail = len(prefix.rest) - len(tail)
     body, last_steps = prefix.rest[:first_of_tail], prefix.rest[first_of_tail:]
@@ -120,7 +115,7 @@ def _jvm_plan(
     frame = _with_plain_names(rows).mapInArrow(function, slot_reports.DDL)
     refuse_frozen_times(frame)
     output = _labelled(_output(tail, untracked), (*prefix.steps, *applied, *last_steps))
-    return Plan(name, output, slots, fused=False, frame=frame)
+    return Plan(name, output, frame)
 
 
 def apply_steps(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,8 @@ class EngineSettings:
     """Spark master URL. With `local[N,1]` Spark retries nothing: the engine's caller retries whole
     micro-batches."""
     slots: int = field(default_factory=default_slots)
-    """Slots that a large micro-batch is divided into. One job more than that runs at once."""
+    """Slots that a large micro-batch is divided into. As many lanes are open when the machine is
+    busy, and one job more than that runs at once."""
     driver_memory: str = "1g"
     """Heap of the JVM. Rows pass through it in Arrow batches, so it need not grow with their
     number."""
@@ -34,6 +36,26 @@ class EngineSettings:
     `spark.jars.packages` uses the network at every start (20 s), and fails without a message."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Further Spark settings. They override those of the engine."""
+
+    @property
+    def most_lanes(self) -> int:
+        """Lanes at most. On this machine more than there are cores: some wait for plugins."""
+        return self.slots if _LOCAL.fullmatch(self.master) is None else 4 * self.slots
+
+    @property
+    def shares_slots(self) -> bool:
+        """Whether lanes and jobs share the slots of Spark."""
+        return _LOCAL.fullmatch(self.master) is None
+
+    def spark_master(self) -> str:
+        """Return the master URL for Spark. On this machine it has slots for lanes, too: a slot is
+        a thread.
+        """
+        local = _LOCAL.fullmatch(self.master)
+        if local is None:
+            return self.master
+        cores = default_slots() if local["cores"] == "*" else int(local["cores"] or 1)
+        return f"local[{cores + self.most_lanes}{local['failures'] or ''}]"
 
     def spark_conf(self) -> dict[str, str]:
         """Return the settings for Spark, as a Spark configuration."""
@@ -53,6 +75,8 @@ class EngineSettings:
         conf.update(self.extra)
         return conf
 
+
+_LOCAL: Final = re.compile(r"local(\[(?P<cores>\d+|\*)(?P<failures>,\d+)?\])?")
 
 _SOCKET_NAME_BYTES: Final = len("/.00000000-0000-0000-0000-000000000000.sock")
 _MAX_SOCKET_PATH_BYTES: Final = 107

@@ -6,7 +6,7 @@ A job returns one row a slot, and never any data.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -53,7 +53,12 @@ class WriteResult:
 
 def encode_report(report: SlotReport) -> pa.RecordBatch:
     """Return a report as a batch of one row."""
-    row = {
+    return pa.RecordBatch.from_pylist([report_row(report)], schema=_SCHEMA)
+
+
+def report_row(report: SlotReport) -> dict[str, Any]:
+    """Return a report as the values of that row, which fit into JSON."""
+    return {
         "slot": report.slot,
         "attempt": report.attempt,
         "rows_in": report.rows_in,
@@ -64,25 +69,21 @@ def encode_report(report: SlotReport) -> pa.RecordBatch:
         "seconds": report.seconds,
         "rejected_by_chain": _encode_rows(report.rejected_by_chain),
     }
-    return pa.RecordBatch.from_pylist([row], schema=_SCHEMA)
 
 
-def decode_reports(rows: Iterable[Any]) -> list[SlotReport]:
-    """Return the reports in the rows that a job returned."""
-    return [
-        SlotReport(
-            slot=row.slot,
-            attempt=row.attempt,
-            rows_in=row.rows_in,
-            rows_out=row.rows_out,
-            rejected=_decode_rows(row.rejected),
-            detail=json.loads(row.detail),
-            error=_diagnostic(json.loads(row.error)) if row.error else None,
-            seconds=row.seconds,
-            rejected_by_chain=_decode_rows(row.rejected_by_chain),
-        )
-        for row in rows
-    ]
+def decode_report(row: Mapping[str, Any]) -> SlotReport:
+    """Return the report of `report_row`."""
+    return SlotReport(
+        slot=row["slot"],
+        attempt=row["attempt"],
+        rows_in=row["rows_in"],
+        rows_out=row["rows_out"],
+        rejected=_decode_rows(row["rejected"]),
+        detail=json.loads(row["detail"]),
+        error=_diagnostic(json.loads(row["error"])) if row["error"] else None,
+        seconds=row["seconds"],
+        rejected_by_chain=_decode_rows(row["rejected_by_chain"]),
+    )
 
 
 def wrap_error(error: PenstockError) -> RuntimeError:

@@ -31,7 +31,7 @@ PRELOADED_MODULES = (
     "pyspark.sql.conversion",
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.pandas.types",
-    "penstock.spark.partition_functions",
+    "penstock.spark.lane_loop",
 )
 """Modules that tasks import. A name that this version of pyspark does not have is skipped."""
 

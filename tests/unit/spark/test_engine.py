@@ -93,7 +93,7 @@ def test_a_plan_is_analysed_once_and_each_batch_brings_its_ticket(loop, engine, 
     plan = engine.build("t", SCHEMA, [UPPER], 1)
     reports = loop.run_until_complete(engine.run(plan, plugin.ticket("tickets", [[1]])))
     # when Spark analysed, optimized and planned, with times; and the physical plan itself
-    execution = plan.frame._jdf.queryExecution()
+    execution = plan.work._jdf.queryExecution()
     phases, planned = str(execution.tracker().phases()), execution.executedPlan()
     assert all(phase in phases for phase in ("analysis", "optimization", "planning"))
     for txn in range(2, 5):
@@ -101,7 +101,7 @@ def test_a_plan_is_analysed_once_and_each_batch_brings_its_ticket(loop, engine, 
             engine.run(plan, plugin.ticket("tickets", [[txn]], txn_id=txn))
         )
         assert plugin.rows(txn, reports)[0]["id"] == txn * 1000
-    again = plan.frame._jdf.queryExecution()
+    again = plan.work._jdf.queryExecution()
     assert str(again.tracker().phases()) == phases
     assert again.executedPlan().equals(planned)
 
@@ -199,7 +199,7 @@ def test_an_unknown_end_is_named(loop, engine, plugin, steps):
 
 
 def test_the_engine_runs_one_job_more_than_slots_and_the_rest_waits(loop, engine, plugin):
-    plan = engine.build("t", SCHEMA, [], 1)
+    plan = engine.build("t", SCHEMA, [UPPER], 1)
     plugin.block.clear()
 
     async def crowd():
@@ -213,6 +213,27 @@ def test_the_engine_runs_one_job_more_than_slots_and_the_rest_waits(loop, engine
         return await asyncio.gather(*runs)
 
     assert len(loop.run_until_complete(crowd())) == 8
+    assert engine.statistics()["waiting"] == engine.statistics()["running"] == 0
+
+
+def test_lanes_that_wait_for_plugins_make_others_open_and_the_rest_waits(loop, engine, plugin):
+    """As many as there may be; each slot in one of them."""
+    plan = engine.build("t", SCHEMA, [], 1)
+    most = engine._settings.most_lanes
+    plugin.block.clear()
+
+    async def crowd():
+        runs = [
+            asyncio.ensure_future(engine.run(plan, plugin.ticket(f"c{n}", [[1]], txn_id=n)))
+            for n in range(most + 3)
+        ]
+        await until(lambda: plugin.open_fetches == most, "all lanes")
+        assert engine.statistics()["lanes"] == engine.statistics()["running"] == most
+        assert engine.statistics()["waiting"] == 3
+        plugin.block.set()
+        return await asyncio.gather(*runs)
+
+    assert len(loop.run_until_complete(crowd())) == most + 3
     assert engine.statistics()["waiting"] == engine.statistics()["running"] == 0
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.step import Step
+from penstock.spark import lane_loop, lanes
 from tests.unit.spark.tiny_plugin import SCHEMA, answered, rows, until
 
 UPPER = Step(where="id >= 0", select=(("id", "id"), ("name", "upper(name)")))
@@ -78,6 +79,32 @@ def test_a_killed_python_worker_fails_the_job_and_not_the_session(loop, engine, 
     assert (1, 0, reports[0].attempt) not in first
 
 
+def test_a_stopped_python_worker_is_given_up_and_ended(loop, engine, plugin, monkeypatch):
+    """It answers nobody and reads nothing, so only its silence shows, and only SIGKILL ends it."""
+    monkeypatch.setattr(lanes, "SILENCE_S", 3 * lane_loop.HEARTBEAT_S)
+    plan = engine.build("t", SCHEMA, [], 1)
+    plugin.block.clear()
+
+    async def stopped():
+        job = asyncio.ensure_future(engine.run(plan, plugin.ticket("stopped", [[1, 2]])))
+        await until(lambda: plugin.open_fetches, "the fetch")
+        there = workers()
+        for process in there:
+            process.suspend()
+        with pytest.raises(RetriableError, match=r"engine\.lane") as caught:
+            await job
+        assert caught.value.code == "deadline.exceeded"
+        await until(lambda: not all(p.is_running() for p in there), "the end of the process")
+        for process in there:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+        plugin.block.set()
+        return await engine.run(plan, plugin.ticket("stopped", [[1, 2]]))
+
+    reports = loop.run_until_complete(stopped())
+    assert [row["id"] for row in plugin.rows(1, reports)] == list(range(1000, 3000))
+
+
 def test_attempts_differ_from_run_to_run(loop, engine, plugin):
     plan = engine.build("t", SCHEMA, [], 2)
     attempts = [
@@ -134,16 +161,18 @@ def test_a_cancel_that_comes_before_spark_knows_the_job_is_not_lost(loop, engine
     loop.run_until_complete(cancelled())
 
 
-def test_a_cancel_reaches_what_waits_and_no_other_task(loop, engine, plugin):
-    plan = engine.build("t", SCHEMA, [], 1)
+@LANES
+def test_a_cancel_reaches_what_waits_and_no_other_task(loop, engine, plugin, steps):
+    plan = engine.build("t", SCHEMA, steps, 1)
+    most = engine.slots + 1 if steps else engine._settings.most_lanes
     plugin.block.clear()
 
     async def cancelled():
         start = lambda n, task: asyncio.ensure_future(  # noqa: E731 - short, and only here
             engine.run(plan, plugin.ticket(task, [[1]], txn_id=n))
         )
-        others = [start(n, "other") for n in range(engine.slots + 1)]
-        await until(lambda: engine.statistics()["running"] == engine.slots + 1, "the others")
+        others = [start(n, "other") for n in range(most)]
+        await until(lambda: engine.statistics()["running"] == most, "the others")
         waits = start(100, "waits")
         await until(lambda: engine.statistics()["waiting"], "the queue")
         engine.cancel("waits")

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
+from penstock.model.step import Step
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.spark.engine import Engine
 from penstock.spark.settings import EngineSettings
@@ -35,7 +36,8 @@ async def main(folder: Path, daemon: str) -> None:
     )
     engine = Engine(settings)
     await engine.start()
-    plan = engine.build("t", pa.schema([("x", pa.int64())]), [], 1)
+    steps = [Step(where="x > 0")]  # for the JVM: a lane is one Python task for all
+    plan = engine.build("t", pa.schema([("x", pa.int64())]), steps, 1)
     ticket = Ticket("t", 1, 1, (SlotTicket(0, 0, {"kind": "empty"}, {"kind": "discard"}),))
     for _ in range(5):
         await engine.run(plan, ticket)
