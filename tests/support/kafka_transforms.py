@@ -83,8 +83,9 @@ def expected(case: Case) -> Iterator[dict[str, Any] | None]:
             continue
         values = dict(zip(case.gives, next(rows), strict=True))
         values.pop("__ts_us", None)
-        if not values.get("__headers"):
-            values.pop("__headers", None)
+        for name in ("__headers", "__topic"):
+            if not values.get(name):
+                values.pop(name, None)
         yield values
 
 
@@ -180,6 +181,8 @@ class Kafka:
             headers[header.key()] = None if raw is None else bytes(raw)
         if headers:
             row["__headers"] = headers
+        if record.topic() != DATASET:
+            row["__topic"] = record.topic()
         return row
 
     def _json(self, schema: Any, value: Any) -> Any:

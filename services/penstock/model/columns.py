@@ -10,7 +10,9 @@
 | `__offset` | binary, or int64 of a message | the source's offset |
 | `__raw_key`, `__raw_value` | binary | bytes for a converter to decode |
 | `__partition` | int32 | partition of the topic that the row is read from |
+| `__topic` | string | dataset that the row goes to; null: that of all its rows |
 
+`__topic` exists between a transform that routes single rows and the sink, which does not see it.
 Rows of a topic have `__partition`, and the int64 `__offset`, where a transform or the dead letters
 need them. Both are dropped behind the chain.
 """
@@ -30,9 +32,10 @@ RAW_KEY: Final = "__raw_key"
 RAW_VALUE: Final = "__raw_value"
 
 PARTITION: Final = "__partition"
+TOPIC: Final = "__topic"
 
 RESERVED: Final = frozenset(
-    {OP, TS_US, KEY, BEFORE, HEADERS, OFFSET, RAW_KEY, RAW_VALUE, PARTITION}
+    {OP, TS_US, KEY, BEFORE, HEADERS, OFFSET, RAW_KEY, RAW_VALUE, PARTITION, TOPIC}
 )
 
 

@@ -23,6 +23,7 @@ from pyspark import TaskContext
 from penstock.model.errors import DataError, InternalError, PenstockError
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.spark import rejected_rows, slot_reports
+from penstock.spark.connector_io.routed_rows import sort_by_name
 from penstock.spark.connector_io.sink_writer import write_rows
 from penstock.spark.connector_io.source_reader import read_rows
 from penstock.spark.rejected_rows import RejectedRows
@@ -90,7 +91,8 @@ def write_sink(
             # restores the names and types that the sink expects: Spark gives numbered columns, and
             # large strings if it is configured so
             good = rejected_rows.take_rejected(normalize_batch(batch, schema), rejected)
-            yield rejected_rows.drop_row_numbers(_apply(kernels, good, rejected), rejected)
+            changed = sort_by_name(_apply(kernels, good, rejected))
+            yield rejected_rows.drop_row_numbers(changed, rejected)
 
     yield slot_reports.encode_report(_write(*_current_slot(), rows(), rejected))
 
@@ -102,7 +104,8 @@ def _transform(
     rejected: RejectedRows,
 ) -> Generator[pa.RecordBatch]:
     for batch in rejected_rows.number_rows(batches) if tracked else batches:
-        yield rejected_rows.drop_row_numbers(_apply(kernels, batch, rejected), rejected)
+        changed = sort_by_name(_apply(kernels, batch, rejected))
+        yield rejected_rows.drop_row_numbers(changed, rejected)
 
 
 def _apply(

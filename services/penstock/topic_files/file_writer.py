@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import errno
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -187,26 +187,46 @@ def write_files(
         DataError: `engine.out_of_range`: a value does not fit into the table's type.
         SchemaError: `topic.type_unsupported`.
     """
-    slot = _SlotFiles(ticket, attempt)
+    return write_files_of_topics(((ticket, batch) for batch in batches), attempt)
+
+
+def write_files_of_topics(
+    rows: Iterable[tuple[Mapping[str, Any], pa.RecordBatch]], attempt: int
+) -> dict[str, Any]:
+    """Write batches as `write_files`, each to the topic of the ticket with which it comes."""
+    topics: dict[str, _SlotFiles] = {}
+    root = ""
     try:
-        for batch in batches:
-            slot.add(batch)
-        return {"files": slot.finish()}
+        for ticket, batch in rows:
+            root = ticket["root"]
+            if ticket["topic"] not in topics:
+                topics[ticket["topic"]] = _SlotFiles(ticket, attempt)
+            topics[ticket["topic"]].add(batch)
+            _bound_buffers(topics.values())
+        return {"files": [file for one in topics.values() for file in one.finish()]}
     except OSError as error:
-        slot.discard()
+        for one in topics.values():
+            one.discard()
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         raise RetriableError(
             "topic.disk_full" if full else "topic.write_failed",
-            f"{ticket['root']}: {error}",
+            f"{root}: {error}",
             fix="Free space, or check the disk or the store that has the topics.",
         ) from error
     except BaseException:
-        slot.discard()
+        for one in topics.values():
+            one.discard()
         raise
 
 
+def _bound_buffers(topics: Collection[_SlotFiles]) -> None:
+    files = [file for one in topics for file in one.files.values()]
+    while sum(file.buffered_bytes for file in files) > MAX_BUFFERED_BYTES:
+        max(files, key=lambda file: file.buffered_bytes).flush()
+
+
 class _SlotFiles:
-    """The open files of one attempt, by partition."""
+    """The open files of one attempt at a topic: `files`, by partition."""
 
     def __init__(self, ticket: Mapping[str, Any], attempt: int) -> None:
         self._ticket, self._attempt = ticket, attempt
@@ -214,7 +234,7 @@ class _SlotFiles:
         self._partitions = int(ticket["partitions"])
         self._casts = _casts(ticket)
         self._schemas: tuple[pa.Schema, pa.Schema] | None = None
-        self._files: dict[int, RowFileWriter] = {}
+        self.files: dict[int, RowFileWriter] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write rows to the files of their partitions."""
@@ -225,8 +245,6 @@ class _SlotFiles:
         rows = to_stored_rows(batch, self._schemas[1], self._casts)
         for partition, part in self._divide(rows):
             self._file(partition, part.schema).write(part)
-        while sum(file.buffered_bytes for file in self._files.values()) > MAX_BUFFERED_BYTES:
-            max(self._files.values(), key=lambda file: file.buffered_bytes).flush()
 
     def finish(self) -> list[dict[str, Any]]:
         """Close and sync all files and their folder, and return the files."""
@@ -238,7 +256,7 @@ class _SlotFiles:
                 "rows": file.rows,
                 "bytes": file.close(),
             }
-            for partition, file in sorted(self._files.items())
+            for partition, file in sorted(self.files.items())
         ]
         if found:
             self._folder.sync()
@@ -246,7 +264,7 @@ class _SlotFiles:
 
     def discard(self) -> None:
         """Remove what was written."""
-        for file in self._files.values():
+        for file in self.files.values():
             file.discard()
 
     def _divide(self, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -262,7 +280,7 @@ class _SlotFiles:
             yield int(partition), rows.slice(int(first), int(end - first))
 
     def _file(self, partition: int, schema: pa.Schema) -> RowFileWriter:
-        file = self._files.get(partition)
+        file = self.files.get(partition)
         if file is None:
             ticket = self._ticket
             name = StagedName(
@@ -274,7 +292,7 @@ class _SlotFiles:
                 partition,
             )
             file = RowFileWriter(self._folder, new_staged_name(name), schema)
-            self._files[partition] = file
+            self.files[partition] = file
         return file
 
 

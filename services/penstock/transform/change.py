@@ -63,7 +63,7 @@ class Change:
         kernel: An Arrow kernel of the same meaning as `where` and `columns`.
         certain: Whether `where` cannot fail on any row.
         failure: The diagnostic of rows that fail.
-        schema: The columns behind a kernel that has no SQL of the same meaning.
+        kernel_row: The row behind a kernel that has no SQL of the same meaning.
         labels: Metadata of the rows' schema.
     """
 
@@ -73,13 +73,13 @@ class Change:
     kernel: Kernel | None = None
     certain: bool = False
     failure: Diagnostic | None = None
-    schema: pa.Schema | None = None
+    kernel_row: Row | None = None
     labels: tuple[tuple[str, str], ...] = ()
 
     def row_after(self, row: Row) -> Row:
         """Return the row behind the change."""
-        if self.schema is not None:
-            return Row.of(self.schema)
+        if self.kernel_row is not None:
+            return self.kernel_row
         if self.columns is None:
             return row
         return Row(tuple(Column(o.name, o.type, o.semantic_type) for o in self.columns))
@@ -88,7 +88,7 @@ class Change:
         """Return the step for the engine; None when the rows stay unchanged. `path`: the transform
         in the configuration, for diagnostics.
         """
-        if self.schema is not None:
+        if self.kernel_row is not None:
             return Step(kernel=self.kernel)
         if self.where is None and self.columns is None and not self.labels:
             return None
@@ -180,7 +180,7 @@ def limit_to_rows(change: Change, condition: str, row: Row, path: str) -> Change
     """Limit a change to the rows for which `condition` (never null) is true. Columns that only the
     changed rows have are null in the others, and the other way round.
     """
-    if change.dataset is not None or change.schema is not None or change.labels:
+    if change.dataset is not None or change.kernel_row is not None or change.labels:
         raise ConfigError(
             "transform.row_predicate",
             "this transform applies to whole datasets: a predicate over rows cannot limit it",

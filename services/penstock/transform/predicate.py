@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
-from penstock.model.columns import HEADERS, OP, Op
+from penstock.model.columns import HEADERS, OP, TOPIC, Op
 from penstock.model.config_def import ConfigKey
 from penstock.transform.change import TypeDefinition
 from penstock.transform.java.patterns import JavaPattern
 from penstock.transform.row import Row
+from penstock.transform.row_topics import name_sql
 from penstock.transform.sql import literals
 
 Decision: TypeAlias = "bool | str"
@@ -26,13 +27,17 @@ class Predicate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicNameMatches:
-    """Matches datasets by their whole name."""
+    """Matches datasets by their whole name; rows, where they have names of their own."""
 
     pattern: JavaPattern
+    text: str
 
     def decide(self, dataset: str, row: Row) -> Decision:
-        """Match the name; the decision is for the whole dataset."""
-        return self.pattern.matches(dataset)
+        """Match the name; the decision is for the whole dataset if all its rows have that name."""
+        if row.get(TOPIC) is None:
+            return self.pattern.matches(dataset)
+        whole = literals.literal(rf"^(?:{self.text})\z")
+        return f"({name_sql(dataset)} RLIKE {whole})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,8 @@ class HasHeaderKey:
 
 
 def _topic_name_matches(path: str, values: Mapping[str, Any]) -> Predicate:
-    return TopicNameMatches(JavaPattern.compile(values["pattern"], f"{path}.pattern"))
+    text = values["pattern"]
+    return TopicNameMatches(JavaPattern.compile(text, f"{path}.pattern"), text)
 
 
 def _record_is_tombstone(_path: str, _values: Mapping[str, Any]) -> Predicate:

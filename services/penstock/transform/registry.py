@@ -49,6 +49,7 @@ TRANSFORMS_BY_NAME: Final[Mapping[str, TypeDefinition[Transform]]] = _by_name(
         *field_structure.REPLACE_FIELD,
         *dataset_transforms.REGEX_ROUTER,
         *dataset_transforms.TIMESTAMP_ROUTER,
+        *dataset_transforms.EXTRACT_TOPIC,
         *sql_transforms.SQL,
         *dataset_transforms.SET_SCHEMA_METADATA,
         *conversions.TIMESTAMP_CONVERTER,

@@ -18,7 +18,7 @@ from penstock.worker.config.resolved_config import DLQ_SINK, ResolvedConfig, acq
 from penstock.worker.dead_letters.dead_letter_writer import SinkWithDeadLetters
 from penstock.worker.dead_letters.replay import ReplayReader
 from penstock.worker.ports import SchemaAnnouncer, SinkWriter, SourceReader
-from penstock.worker.task.execution import DriftHandler
+from penstock.worker.task.drift_handler import DriftHandler
 
 
 @dataclass(frozen=True, slots=True)

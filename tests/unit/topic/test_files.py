@@ -29,6 +29,7 @@ from penstock.topic_files.file_writer import (
     assign_partitions,
     partition_of_task,
     write_files,
+    write_files_of_topics,
 )
 from penstock.topic_files.layout import (
     INDEX,
@@ -167,20 +168,28 @@ def test_wide_rows_do_not_become_huge_row_groups(tmp_path):
     assert max(sizes) < 1.2 * MAX_GROUP_BYTES
 
 
-def test_many_partitions_do_not_collect_more_than_one_does(tmp_path, monkeypatch):
+@pytest.mark.parametrize("topics", [1, 4])
+def test_many_partitions_and_topics_do_not_collect_more_than_one_does(
+    tmp_path, monkeypatch, topics
+):
     monkeypatch.setattr(file_writer, "MAX_BUFFERED_BYTES", 1000)
     held = []
-    add = file_writer._SlotFiles.add
+    bound = file_writer._bound_buffers
 
-    def watched(slot, batch):
-        add(slot, batch)
-        held.append(sum(file.buffered_bytes for file in slot._files.values()))
+    def watched(slots):
+        bound(slots)
+        held.append(sum(file.buffered_bytes for slot in slots for file in slot.files.values()))
 
-    monkeypatch.setattr(file_writer._SlotFiles, "add", watched)
-    place = ticket(tmp_path, partitions=16, key_columns=["id"])
-    files = write_files([rows(n, 50) for n in range(0, 1000, 50)], place, 1)["files"]
+    monkeypatch.setattr(file_writer, "_bound_buffers", watched)
+    places = [
+        ticket(tmp_path, partitions=16, key_columns=["id"]) | {"topic": f"t{n}"}
+        for n in range(topics)
+    ]
+    parts = [(places[n % topics], rows(n * 50, 50)) for n in range(20)]
+    files = write_files_of_topics(parts, 1)["files"]
     assert max(held) <= 1000
     assert sum(file["rows"] for file in files) == 1000
+    assert len({file["topic"] for file in files}) == topics
 
 
 def test_no_rows_make_no_file(tmp_path):

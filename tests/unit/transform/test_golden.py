@@ -5,6 +5,7 @@ import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.model.step import ROW
+from penstock.spark.rejected_rows import RejectedRows, apply_kernels
 from penstock.transform.configuration import build_chain
 from penstock.transform.registry import TRANSFORMS_BY_NAME
 from penstock.transform.row import Row
@@ -70,13 +71,13 @@ def kernels_of(case):
 
 @pytest.mark.parametrize("case", [c for c in RUN if all(kernels_of(c))], ids=name)
 def test_kernels_give_the_values_of_the_table(case):
-    batch = case.batch
-    for kernel in kernels_of(case):
-        batch = kernel(batch)
+    batch = case.batch.append_column(ROW, pa.array(range(case.batch.num_rows), pa.int64()))
+    rejected = RejectedRows()
+    batch = apply_kernels(batch, kernels_of(case), rejected).drop_columns([ROW])
     assert batch.schema.names == list(case.gives)
     assert batch.schema.types == schema_of(case.gives).types
     assert plain(batch) == case.expected
-    assert not case.rejects
+    assert {row: found.code for row, found in rejected.rows} == case.rejects
 
 
 @pytest.mark.parametrize("case", RUN, ids=name)

@@ -13,11 +13,12 @@ import pytest
 from penstock.connector_config.dead_letters import TOLERATE_ALL, RejectedRowRules
 from penstock.connector_config.settings import RetryPolicy
 from penstock.model.drift_policy import DriftRules
-from penstock.model.errors import ConfigError, Diagnostic
+from penstock.model.errors import ConfigError, Diagnostic, RetriableError
 from penstock.model.stream import BatchReady, FailedRow, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
 from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
-from penstock.worker.task.execution import BatchExecutor, DriftHandler
+from penstock.worker.task.drift_handler import DriftHandler
+from penstock.worker.task.execution import BatchExecutor
 from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.micro_batches import MicroBatch
 
@@ -140,3 +141,49 @@ def test_a_micro_batch_that_fails_leaves_no_coroutine_behind(bench: dict[str, st
             Bench(**bench).move()
         gc.collect()
     assert [str(one.message) for one in found] == []
+
+
+class RoutingBench(Bench):
+    """Rows name their datasets; each read of a micro-batch finds those of `reads` in turn."""
+
+    def __init__(self, *reads: list[str]) -> None:
+        super().__init__()
+        self.reads = list(reads)
+        self.announced: list[tuple[int, str, list[str]]] = []
+
+    async def apply_schema(self, schema: StreamSchema) -> None:
+        self.announced.append((schema.schema_id, schema.dataset, schema.arrow.names))
+
+    def build(self, *_: Any, number_rows: bool = False) -> Plan:
+        plan = Plan()
+        plan.output_schema = ARROW.append(pa.field("__topic", pa.string()))
+        return plan
+
+    async def run(self, plan: Plan, ticket: Ticket, *, lag: float) -> list[SlotReport]:
+        (slot,) = ticket.slots
+        names = self.reads.pop(0)
+        unknown = [name for name in names if name not in slot.write["targets"]]
+        detail = {"new_datasets": unknown} if unknown else {"datasets": dict.fromkeys(names, 5)}
+        return [SlotReport(slot.slot, 1, slot.rows, 0 if unknown else 5 * len(names), (), detail)]
+
+    def move_first(self, txn_id: int) -> Any:
+        batch = MicroBatch(BATCHES[:1], {}, 1, 1, 0.0)
+        return asyncio.run(self.executor.execute(txn_id, batch, 0.5))
+
+
+def test_datasets_that_rows_name_are_announced_before_any_row_counts() -> None:
+    bench = RoutingBench(["b", "a"], ["b", "a"], ["a"], ["a", "c"], ["a", "c"], [])
+    moved = bench.move_first(1)
+    assert bench.announced == [(1, "a", ["id"]), (2, "b", ["id"])]
+    assert dict(moved.datasets) == {"a": (5, 5), "b": (5, 5)}
+    assert [slot.rows for slot in moved.slots] == [10]
+    bench.move_first(2)
+    assert len(bench.announced) == 2, "known ones are not announced again"
+    bench.move_first(3)
+    assert bench.announced[2:] == [(3, "c", ["id"])]
+    assert bench.move_first(4).slots == (), "a slot without rows was never put"
+
+
+def test_names_that_are_others_each_time_end_the_micro_batch() -> None:
+    with pytest.raises(RetriableError, match=r"transform\.not_repeatable"):
+        RoutingBench(*([f"n{n}"] for n in range(9))).move_first(1)

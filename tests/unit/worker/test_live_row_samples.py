@@ -18,7 +18,8 @@ from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
 from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
 from penstock.worker.task import live_rows
-from penstock.worker.task.execution import BatchExecutor, DriftHandler
+from penstock.worker.task.drift_handler import DriftHandler
+from penstock.worker.task.execution import BatchExecutor
 from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.micro_batches import MicroBatch
 

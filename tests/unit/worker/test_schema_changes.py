@@ -10,7 +10,7 @@ import pytest
 from penstock.model.drift_policy import DriftPolicy, DriftRules
 from penstock.model.errors import SchemaError
 from penstock.model.step import ROW
-from penstock.worker.task.execution import DriftHandler
+from penstock.worker.task.drift_handler import DriftHandler
 
 ONE = pa.schema([("id", pa.int64())])
 TWO = pa.schema([("id", pa.int64()), ("note", pa.string())])

@@ -5,6 +5,7 @@
 - `plugin`        Put into a transaction of a sink plugin. The spec has `address credential task_id
   epoch txn_id schema_id max_message_bytes`.
 - `embedded`      Parquet files of an embedded topic, which the driver makes visible
+- `routed`        several of one of the two above, by the name of each row (`routed_rows`)
 - `dead_letters`  dead letters of the rejected rows, into one of the sinks above
 - `live_rows`     some rows as text, for inspect and preview
 - `discard`       nowhere: the rows are only counted
@@ -19,7 +20,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -47,8 +48,9 @@ from penstock.spark.connector_io.plugin_calls import (
     protocol_error,
     stall_error,
 )
+from penstock.spark.connector_io.routed_rows import RoutedRows, UnknownDatasetsError
 from penstock.spark.slot_reports import WriteResult, read_diagnostic, write_diagnostic
-from penstock.topic_files.file_writer import write_files
+from penstock.topic_files.file_writer import write_files, write_files_of_topics
 from penstock.wire.error import DIAGNOSTIC
 
 STAGE: Final = "plugin.put"
@@ -74,10 +76,11 @@ def write_rows(
     """Write the rows of a slot under an attempt."""
     match slot.write["kind"]:
         case "plugin":
-            return _put(ticket, slot, attempt, batches)
+            return _put(ticket, slot, attempt, ((slot.write, batch) for batch in batches))
         case "embedded":
-            detail = write_files(batches, slot.write, attempt)
-            return WriteResult(sum(file["rows"] for file in detail["files"]), detail=dict(detail))
+            return _written_files(write_files(batches, slot.write, attempt))
+        case "routed":
+            return _write_routed(ticket, slot, attempt, batches)
         case "live_rows":
             return live_rows.sample_rows(slot.write, batches)
         case "dead_letters":
@@ -91,6 +94,33 @@ def write_rows(
     raise InternalError(
         "engine.unknown_end", f"slot {slot.slot}: unknown kind of sink {slot.write['kind']!r}"
     )
+
+
+def _written_files(detail: dict[str, Any]) -> WriteResult:
+    return WriteResult(sum(file["rows"] for file in detail["files"]), detail=detail)
+
+
+def _write_routed(
+    ticket: Ticket, slot: SlotTicket, attempt: int, batches: Iterable[pa.RecordBatch]
+) -> WriteResult:
+    """Write the rows to the datasets that they name: `datasets` in the detail has the rows of each,
+    or `new_datasets` those that the sink does not know.
+    """
+    routed = RoutedRows(slot.write)
+    any_spec = next((target.spec for target in routed.targets.values()), None)
+    rows = routed.divide(batches)
+    try:
+        if any_spec is None:  # no row can be written yet
+            deque(rows, maxlen=0)
+            return WriteResult(detail={"datasets": {}})
+        if any_spec["kind"] == "embedded":
+            result = _written_files(write_files_of_topics(rows, attempt))
+        else:
+            result = _put(ticket, replace(slot, write=any_spec), attempt, rows)
+    except UnknownDatasetsError as error:
+        return WriteResult(detail={"new_datasets": error.names})
+    result.detail["datasets"] = routed.counts
+    return result
 
 
 def reject_spec(rejected: Iterable[tuple[int, Diagnostic]], count: int) -> dict[str, Any]:
@@ -139,7 +169,10 @@ def _reject(slot: SlotTicket, count: int) -> WriteResult:
 
 
 def _put(
-    ticket: Ticket, slot: SlotTicket, attempt: int, batches: Iterable[pa.RecordBatch]
+    ticket: Ticket,
+    slot: SlotTicket,
+    attempt: int,
+    rows: Iterable[tuple[Mapping[str, Any], pa.RecordBatch]],
 ) -> WriteResult:
     """Put the rows of a slot into a transaction, and wait for the result of every batch."""
     spec = slot.write
@@ -154,11 +187,15 @@ def _put(
         target=_read_results, args=(call, pending), name="put results", daemon=True
     )
     reader.start()
+    seq = 0
     try:
-        for seq, (rows, data) in enumerate(split_batches(batches, max_bytes), 1):
-            pending.add(seq, rows, data.size)
-            for request in _batch_requests(spec, seq, rows, data, max_bytes):
-                requests.put(request)
+        for target, batch in rows:
+            for count, data in split_batches([batch], max_bytes):
+                seq += 1
+                pending.add(seq, count, data.size)
+                # several messages when a single row is larger than one
+                for frame in encode_frames(seq, count, data, target["schema_id"], max_bytes):
+                    requests.put(pb.PutRequest(batch=frame))
         requests.put(None)
         return pending.wait_for_results()
     finally:
@@ -177,14 +214,6 @@ def _open_request(spec: Mapping[str, Any], slot: int, attempt: int) -> pb.PutReq
             attempt=attempt,
         )
     )
-
-
-def _batch_requests(
-    spec: Mapping[str, Any], seq: int, rows: int, data: pa.Buffer, max_bytes: int
-) -> Iterator[pb.PutRequest]:
-    """Yield the message of a batch; several when a single row is larger than a message."""
-    for frame in encode_frames(seq, rows, data, spec["schema_id"], max_bytes):
-        yield pb.PutRequest(batch=frame)
 
 
 def _max_row_bytes(spec: Mapping[str, Any]) -> int:

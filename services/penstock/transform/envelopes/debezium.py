@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.model.columns import HEADERS, OP, TS_US, Op, is_reserved
+from penstock.model.columns import HEADERS, OP, TOPIC, TS_US, Op, is_reserved
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import (
@@ -49,6 +49,7 @@ class ExtractNewRecordState:
     mode: str
     fields: tuple[AddedField, ...]
     headers: tuple[AddedField, ...]
+    topic_field: str = ""
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the envelope by its row, or handle deletes of rows that have `__op`.
@@ -66,7 +67,8 @@ class ExtractNewRecordState:
                 else Change()
             )
         deleted = f"coalesce({op.sql} = 'd', false)"
-        outputs = [*unwrap_fields(before, after, deleted), *self._added_fields(envelope, deleted)]
+        fields = unwrap_fields(before, after, deleted)
+        outputs = [*fields, *self._added_fields(envelope, deleted), *self._name(dataset, fields)]
         outputs += self._reserved_columns(row, envelope, op)
         change = project_columns(tuple(outputs), self.path)
         kept = ["'c'", "'u'", "'r'", *(["'d'"] if self.mode != "drop" else [])]
@@ -88,6 +90,8 @@ class ExtractNewRecordState:
         deleted = f"coalesce({literals.name(OP)} = {Op.DELETE:d}, false)"
         where = f"NOT {deleted}" if self.mode == "drop" else None
         outputs = self._columns_without_envelope(dataset, row, deleted)
+        fields = [OutputColumn.unchanged(column) for column in row.value]
+        outputs += self._name(dataset, fields)
         if not outputs:
             return Change(where=where, certain=True)
         new_names = {output.name for output in outputs}
@@ -115,6 +119,22 @@ class ExtractNewRecordState:
                 OutputColumn(OP, rewritten, pa.int8(), certain=True),
             ]
         return [*outputs, *([set_headers(row, values)] if values else [])]
+
+    def _name(self, dataset: str, fields: Sequence[OutputColumn]) -> list[OutputColumn]:
+        """Return the column with the names of rows, from the field of `route.by.field`."""
+        if not self.topic_field:
+            return []
+        found = next((field for field in fields if field.name == self.topic_field), None)
+        if found is None:
+            raise ConfigError(
+                "transform.unknown_column",
+                f"rows of {dataset!r} have no column `{self.topic_field}`, by which they would be "
+                "routed",
+                fix="Name one of them: " + ", ".join(f"`{field.name}`" for field in fields) + ".",
+                config_path=f"{self.path}.route.by.field",
+            )
+        text = f"nullif(CAST({found.sql} AS STRING), '')"
+        return [OutputColumn(TOPIC, text, pa.string(), certain=True)]
 
     @property
     def _rewrites(self) -> bool:
@@ -182,18 +202,15 @@ def _event_time(envelope: Mapping[str, OutputColumn]) -> OutputColumn | None:
 
 
 def _build_extract_new_record_state(path: str, values: Mapping[str, Any]) -> Transform:
-    if values["route.by.field"]:
-        raise ConfigError(
-            "transform.route_per_row",
-            "`route.by.field` would route the rows of one dataset to several targets",
-            fix="Remove it; RegexRouter routes datasets by their names.",
-            config_path=f"{path}.route.by.field",
-        )
     fields = _parse_added_fields(path, "add.fields", values)
     for added in fields:
         _check_name(added, f"{path}.add.fields")
     return ExtractNewRecordState(
-        path, _parse_mode(path, values), fields, _parse_added_fields(path, "add.headers", values)
+        path,
+        _parse_mode(path, values),
+        fields,
+        _parse_added_fields(path, "add.headers", values),
+        values["route.by.field"] or "",
     )
 
 
@@ -253,7 +270,11 @@ TRANSFORMS: Final = (
             ConfigKey("add.fields.prefix", default="__", doc="Prefix of their names."),
             ConfigKey("add.headers", "list", (), doc="Fields of the envelope to add as headers."),
             ConfigKey("add.headers.prefix", default="__", doc="Prefix of their names."),
-            ConfigKey("route.by.field", default="", doc="Refused: single rows are not routed."),
+            ConfigKey(
+                "route.by.field",
+                default="",
+                doc="Column with the name of the dataset that a row goes to.",
+            ),
             REPLACE_NULL_WITH_DEFAULT,
         ),
         _build_extract_new_record_state,

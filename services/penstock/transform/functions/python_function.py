@@ -46,7 +46,7 @@ class PythonFunction:
         kernel = FunctionKernel(
             f"{self.path}.function", self.code, schema, frozenset(declared.names), self.by_row
         )
-        return Change(kernel=kernel, schema=schema)
+        return Change(kernel=kernel, kernel_row=Row.of(schema))
 
     def _input_field(self, name: str, type_: pa.DataType | None) -> pa.Field:
         if type_ is None:

@@ -1,14 +1,20 @@
-"""Transforms of whole datasets: RegexRouter, TimestampRouter, SetSchemaMetadata."""
+"""Transforms of the names of datasets: RegexRouter, TimestampRouter, ExtractTopic; and
+SetSchemaMetadata. The second and third give single rows names of their own (`row_topics`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import pyarrow as pa
+
+from penstock.model.columns import KEY, TOPIC, TS_US
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
-from penstock.transform.change import Change, Transform, TypeDefinition
+from penstock.transform.change import Change, Transform, TypeDefinition, row_failure
+from penstock.transform.java.date_texts import DateText
 from penstock.transform.java.patterns import JavaPattern, JavaReplacement
 from penstock.transform.row import Row
 from penstock.transform.row_parts import (
@@ -17,6 +23,15 @@ from penstock.transform.row_parts import (
     ROCKETMQ_PACKAGE,
     RowPart,
     define_value_and_key,
+    find_field,
+    parse_field_path,
+)
+from penstock.transform.row_topics import (
+    FieldNames,
+    RenamedNames,
+    RouteKernel,
+    TimeNames,
+    route_rows,
 )
 
 
@@ -31,10 +46,8 @@ class RegexRouter:
     replacement: JavaReplacement
 
     def resolve(self, dataset: str, row: Row) -> Change:
-        """Rename the dataset if its name matches."""
-        if not self.pattern.matches(dataset):
-            return Change()
-        routed = self.replacement.replace_first(self.pattern, dataset)
+        """Rename the dataset if its name matches, and rows that have names of their own."""
+        routed = self._rename(dataset)
         if not routed:
             raise ConfigError(
                 "transform.empty_dataset",
@@ -42,7 +55,21 @@ class RegexRouter:
                 fix="Set a replacement that is not empty.",
                 config_path=f"{self.path}.replacement",
             )
-        return Change(dataset=routed) if routed != dataset else Change()
+        renamed = routed if routed != dataset else None
+        if row.get(TOPIC) is None:
+            return Change(dataset=renamed)
+        failure = row_failure(
+            "transform.empty_dataset",
+            "the row would get an empty dataset name",
+            "Set a replacement that is not empty.",
+        )
+        failure = replace(failure, config_path=f"{self.path}.replacement")
+        return route_rows(row, RouteKernel(RenamedNames(self._rename), failure), renamed)
+
+    def _rename(self, name: str) -> str:
+        if not self.pattern.matches(name):
+            return name
+        return self.replacement.replace_first(self.pattern, name)
 
 
 def _build_regex_router(path: str, values: Mapping[str, Any]) -> Transform:
@@ -65,26 +92,41 @@ REGEX_ROUTER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TimestampRouter:
-    """Renames every dataset. All rows of a dataset have one target: a name with the time of each
-    row is refused when the chain is built.
+    """Names every row by `format`. Without `${timestamp}` in it, all rows of a dataset have one
+    name.
     """
 
+    path: str
     format: str
+    time: DateText
 
     def resolve(self, dataset: str, row: Row) -> Change:
-        """Rename the dataset."""
-        routed = self.format.replace("${topic}", dataset)
-        return Change(dataset=routed) if routed != dataset else Change()
+        """Name the rows, or rename the dataset.
+
+        Raises:
+            ConfigError: `transform.no_metadata`: the rows have no time.
+        """
+        if "${timestamp}" not in self.format and row.get(TOPIC) is None:
+            routed = self.format.replace("${topic}", dataset)
+            return Change(dataset=routed) if routed != dataset else Change()
+        if row.type_of(TS_US) != pa.int64():
+            raise ConfigError(
+                "transform.no_metadata",
+                f"rows of {dataset!r} have no time (`{TS_US}`), by which they would be routed",
+                fix="Use a source or a topic that gives rows a time, or leave `${timestamp}` out "
+                "of `topic.format`.",
+                config_path=self.path,
+            )
+        failure = row_failure(
+            "transform.no_time",
+            f"the row has no time (`{TS_US}`) of the years 1 to 9999, by which it would be routed",
+            "Correct the row, or leave `${timestamp}` out of `topic.format`.",
+        )
+        names = TimeNames(self.format, dataset, self.time)
+        return route_rows(row, RouteKernel(names, replace(failure, config_path=self.path)))
 
 
 def _build_timestamp_router(path: str, values: Mapping[str, Any]) -> Transform:
-    if "${timestamp}" in values["topic.format"]:
-        raise ConfigError(
-            "transform.route_per_row",
-            "`${timestamp}` would route the rows of one dataset to several targets",
-            fix="Partition the sink by time, or leave `${timestamp}` out of `topic.format`.",
-            config_path=f"{path}.topic.format",
-        )
     if not values["topic.format"]:
         raise ConfigError(
             "transform.empty_dataset",
@@ -92,7 +134,8 @@ def _build_timestamp_router(path: str, values: Mapping[str, Any]) -> Transform:
             fix="Keep `${topic}` in the format.",
             config_path=f"{path}.topic.format",
         )
-    return TimestampRouter(values["topic.format"])
+    time = DateText.compile(values["timestamp.format"], f"{path}.timestamp.format")
+    return TimestampRouter(path, values["topic.format"], time)
 
 
 TIMESTAMP_ROUTER: Final = (
@@ -101,14 +144,99 @@ TIMESTAMP_ROUTER: Final = (
         (
             ConfigKey("topic.format", default="${topic}-${timestamp}", doc="The new name."),
             ConfigKey(
-                "timestamp.format",
-                default="yyyyMMdd",
-                doc="Pattern of `${timestamp}`.",
-                no_effect="names have no `${timestamp}`: single rows are not routed",
+                "timestamp.format", default="yyyyMMdd", doc="Pattern of `${timestamp}`, in UTC."
             ),
         ),
         _build_timestamp_router,
     ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractTopic:
+    """Names every row by one of its fields, or by its whole key."""
+
+    path: str
+    part: RowPart
+    field: tuple[str, ...]
+    keeps_name: bool
+
+    def resolve(self, dataset: str, row: Row) -> Change:
+        """Name the rows.
+
+        Raises:
+            ConfigError: `transform.unknown_column`, `transform.type_conflict`.
+        """
+        column = self._find_field(row)
+        if column is None:
+            return Change()
+        failure = row_failure(
+            "transform.no_name",
+            f"the field `{'.'.join(self.field)}`, by which the row would be routed, is null or "
+            "empty",
+            "Correct the row, or set `skip.missing.or.null`.",
+        )
+        names = FieldNames(column, optional=self.keeps_name)
+        return route_rows(row, RouteKernel(names, replace(failure, config_path=self.path)))
+
+    def _find_field(self, row: Row) -> tuple[str, ...] | None:
+        path = f"{self.path}.field"
+        if self.part is RowPart.KEY and row.get(KEY) is None and self.keeps_name:
+            return None
+        if self.field:
+            fields = self.part.fields(row, self.path)
+            if self.keeps_name and self.field[0] not in {one.name for one in fields}:
+                return None
+            found = find_field(fields, self.field, path)
+            column = (KEY, *self.field) if self.part is RowPart.KEY else self.field
+        else:
+            found = self.part.whole_value(row, self.path)
+            column = (found.name,)
+        type_ = found.type
+        if type_ is None or pa.types.is_nested(type_) or pa.types.is_binary(type_):
+            raise ConfigError(
+                "transform.type_conflict",
+                "the field by which rows are routed is "
+                f"{type_ or 'of a type that only Spark knows'}",
+                fix="Name a field with texts or numbers, or convert it before with Cast.",
+                config_path=path,
+            )
+        return column
+
+
+def _build_extract_topic(part: RowPart, path: str, values: Mapping[str, Any]) -> Transform:
+    if values["field.format"] == "JSON_PATH":
+        raise ConfigError(
+            "config.bad_choice",
+            "fields are named by PLAIN names, or with dots between those of structs",
+            fix="Write `a.b` with `field.format=PLAIN` for the field `b` of the struct `a`.",
+            config_path=f"{path}.field.format",
+        )
+    name = values["field"] or values["field.name"] or ""
+    field = parse_field_path(name, "V2", f"{path}.field") if name else ()
+    return ExtractTopic(path, part, field, values["skip.missing.or.null"])
+
+
+EXTRACT_TOPIC: Final = define_value_and_key(
+    "ExtractTopic",
+    (
+        ConfigKey("field", default="", doc="Field with the name; empty: the whole value."),
+        ConfigKey("field.name", default="", doc="The same, as Aiven's transform has it."),
+        ConfigKey(
+            "field.format",
+            default="PLAIN",
+            choices=("PLAIN", "JSON_PATH"),
+            doc="How the field is named.",
+        ),
+        ConfigKey(
+            "skip.missing.or.null",
+            "boolean",
+            default=False,
+            doc="Rows without a name keep that of their dataset. Otherwise they are rejected.",
+        ),
+    ),
+    _build_extract_topic,
+    ("io.confluent.connect.transforms", "io.aiven.kafka.connect.transforms"),
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as kind
 
-from penstock.model.columns import OFFSET, PARTITION, TS_US
+from penstock.model.columns import OFFSET, PARTITION, TOPIC, TS_US
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, OutputColumn, Transform
@@ -25,6 +25,7 @@ from penstock.transform.row_parts import (
     check_new_name,
     define_value_and_key,
 )
+from penstock.transform.row_topics import NameOfRow, name_sql
 from penstock.transform.sql import literals
 
 _INSTANT: Final = pa.timestamp("us", "UTC")
@@ -70,6 +71,10 @@ class InsertField:
 
     def _make_column(self, insertion: Insertion, dataset: str, row: Row) -> OutputColumn:
         match insertion.key:
+            case "topic.field" if row.get(TOPIC) is not None:
+                return OutputColumn(
+                    insertion.name, name_sql(dataset), pa.string(), NameOfRow(dataset), certain=True
+                )
             case "topic.field":
                 return _constant_column(insertion.name, dataset)
             case "static.field":

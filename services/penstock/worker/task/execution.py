@@ -11,17 +11,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock.connector_config.settings import RetryPolicy
 from penstock.model import faults
-from penstock.model.drift_policy import DriftPolicy, DriftRules
-from penstock.model.errors import Diagnostic, InternalError, SchemaError, error_from_diagnostic
-from penstock.model.schema_drift import RejectAllKernel, list_schema_requests, make_fit_kernel
+from penstock.model.columns import TOPIC
+from penstock.model.errors import (
+    Diagnostic,
+    InternalError,
+    RetriableError,
+    error_from_diagnostic,
+)
+from penstock.model.schema_drift import RejectAllKernel
 from penstock.model.step import Step
 from penstock.model.stream import BadRow, BatchReady, FailedRow, PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
+from penstock.spark.connector_io.routed_rows import Target, routed_spec
 from penstock.spark.connector_io.sink_writer import reject_all_spec, reject_spec
 from penstock.worker.dead_letters.rejected_rows import (
     MAX_LOGGED_ROWS,
@@ -30,7 +37,6 @@ from penstock.worker.dead_letters.rejected_rows import (
 )
 from penstock.worker.job_retries import run_job
 from penstock.worker.ports import (
-    ApplySchema,
     Chain,
     Engine,
     Plan,
@@ -46,19 +52,37 @@ from penstock.worker.task.micro_batches import (
     group_by_schema,
 )
 
+MAX_ANNOUNCEMENTS: Final = 3
+"""Announcements of datasets that the rows of a micro-batch name. The first has all of them, unless
+the chain names others when it is run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A dataset at the sink: its schema id there, and the step that gives rows its columns."""
+
+    write_id: int
+    fit: Step | None
+
 
 @dataclass(slots=True)
 class _Route:
-    """The way of one source schema through the task. `write_id` is its schema id at the sink, 0
-    until the sink knows it.
+    """The way of one source schema through the task. `targets` are the datasets that the sink knows
+    for it: `dataset`, or those that single rows name.
     """
 
     schema: StreamSchema
     dataset: str
     steps: tuple[Step, ...]
-    write_id: int = 0
+    targets: dict[str, _Target] = field(default_factory=dict)
+    output_schema: pa.Schema | None = None
     plans: dict[int, Plan] = field(default_factory=dict)
     sample_plans: SamplePlans = field(default_factory=dict)
+
+    @property
+    def routes_rows(self) -> bool:
+        """Whether single rows name their datasets."""
+        return self.output_schema is not None and TOPIC in self.output_schema.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +134,7 @@ class BatchExecutor:
         self._schema_announcer, self._rejected_rows = schema_announcer, rejected_rows
         self._retries = retries
         self._routes: dict[int, _Route] = {}
+        self._write_ids = 0
         self._moved: dict[int, _MovedBatch] = {}
 
     def add_schema(self, schema: StreamSchema) -> None:
@@ -138,6 +163,8 @@ class BatchExecutor:
         faults.hit("worker.batch_running")
         async with self._sampler.sample_during([_sample_source(*job) for job in jobs], lag):
             done = await self._run_jobs(runs, lag)
+            for at, (route, parts) in enumerate(jobs):
+                done[at] = await self._write_to_new_datasets(*runs[at], done[at], route, parts, lag)
         failed = await self._rejected_rows.handle(
             txn_id, _slot_outcomes(jobs, done), batch.unreadable, lag
         )
@@ -145,7 +172,11 @@ class BatchExecutor:
         reports = [report for of_job in done for report in of_job]
         put = () if reject else reports
         executed = ExecutedBatch(
-            tuple(PutSlot(r.slot, r.attempt, r.rows_out, r.detail) for r in put),
+            tuple(
+                PutSlot(r.slot, r.attempt, r.rows_out, r.detail)
+                for r in put
+                if r.detail.get("datasets", True)  # without a row, nothing was put
+            ),
             rows_read=sum(r.rows_in for r in reports),
             rows_written=sum(r.rows_out for r in reports),
             slowest_slot_s=max((r.seconds for r in reports), default=0.0),
@@ -156,8 +187,37 @@ class BatchExecutor:
         )
         self._inspections.record_batch(executed.rows_read, executed.rows_written)
         for route, _ in jobs:
-            self._chain.report_dataset(route.schema.dataset, route.dataset)
+            for name in route.targets:
+                self._chain.report_dataset(route.schema.dataset, name)
         return executed
+
+    async def _write_to_new_datasets(
+        self,
+        plan: Plan,
+        ticket: Ticket,
+        reports: list[SlotReport],
+        route: _Route,
+        parts: Sequence[Sequence[BatchReady]],
+        lag: float,
+    ) -> list[SlotReport]:
+        """Return the reports of a job. Where rows name datasets that the sink does not know, these
+        are announced, and the job runs again.
+        """
+        for _ in range(MAX_ANNOUNCEMENTS):
+            names = {name for report in reports for name in report.detail.get("new_datasets", ())}
+            if not names:
+                return reports
+            for name in sorted(names):
+                await self._announce(route, name)
+            first = ticket.slots[0].slot
+            ticket = self._ticket(ticket.txn_id, first, route, parts, None)
+            reports = await run_job(self._engine, plan, ticket, lag, self._retries)
+        raise RetriableError(
+            "transform.not_repeatable",
+            f"rows of {route.dataset} named other datasets each time that they were read",
+            fix="Use names that depend on the row alone.",
+            config_path="transforms",
+        )
 
     def forget(self, txn_id: int) -> None:
         """Forget a micro-batch: the sink has prepared its rows."""
@@ -183,9 +243,10 @@ class BatchExecutor:
             slots = [one for one in zip(parts, reports, strict=True) if one[1].slot in by_slot]
             if slots:
                 outcomes += await self._locate(txn_id, route, slots, by_slot, moved.lag)
-                read, written = datasets[route.dataset]
-                gone = sum(len(by_slot[report.slot]) for _, report in slots)
-                datasets[route.dataset] = read, written - gone
+                if not route.routes_rows:
+                    read, written = datasets[route.dataset]
+                    gone = sum(len(by_slot[report.slot]) for _, report in slots)
+                    datasets[route.dataset] = read, written - gone
         count = await self._rejected_rows.handle_failed(
             txn_id, outcomes, executed.rows_failed, moved.lag
         )
@@ -250,34 +311,39 @@ class BatchExecutor:
         plan = route.plans.get(slots)
         if plan is None:
             plan = await self._build_plan(route, slots)
-        if not route.write_id and (step := await self._announce(route, plan.output_schema)):
-            route.steps = (*route.steps, step)
-            plan = await self._build_plan(route, slots)
+        if not route.routes_rows and not route.targets:
+            target = await self._announce(route, route.dataset)
+            if target.fit is not None:
+                route.steps = (*route.steps, target.fit)
+                plan = await self._build_plan(route, slots)
         route.plans[slots] = plan
         return plan
 
     async def _build_plan(self, route: _Route, slots: int) -> Plan:
         name = f"{self._task_id}#{route.schema.schema_id}"
         schema, number_rows = route.schema.arrow, self._rejected_rows.is_tolerant
-        return await asyncio.to_thread(
+        plan = await asyncio.to_thread(
             self._engine.build, name, schema, route.steps, slots, number_rows=number_rows
         )
+        route.output_schema = plan.output_schema
+        return plan
 
-    async def _announce(self, route: _Route, rows: pa.Schema) -> Step | None:
-        """Announce rows to the sink. Returns the step that converts them to its columns, None for
-        none.
-        """
+    async def _announce(self, route: _Route, dataset: str) -> _Target:
+        """Announce the rows of a route to the sink, as those of a dataset."""
         # a schema takes effect in stream order (rule R15): first commit all rows of older ones
         await self._wait_for_commits()
-        write_id = 1 + sum(1 for other in self._routes.values() if other.write_id)
+        self._write_ids += 1
+        write_id, rows = self._write_ids, _written_columns(route)
 
         async def apply(schema: pa.Schema) -> None:
             keys = tuple(name for name in route.schema.key_columns if name in schema.names)
-            await self._writer.apply_schema(StreamSchema(write_id, route.dataset, schema, keys))
+            await self._writer.apply_schema(StreamSchema(write_id, dataset, schema, keys))
 
-        step = await self._schema_announcer.announce(route.dataset, rows, apply)
-        route.write_id = write_id
-        return step
+        fit = await self._schema_announcer.announce(dataset, rows, apply)
+        if route.routes_rows and fit is not None and isinstance(fit.kernel, RejectAllKernel):
+            raise error_from_diagnostic(fit.kernel.reason)  # such rows fail the task
+        target = route.targets[dataset] = _Target(write_id, fit)
+        return target
 
     async def _run_jobs(
         self, runs: Sequence[tuple[Plan, Ticket]], lag: float
@@ -303,13 +369,23 @@ class BatchExecutor:
                 slot,
                 sum(batch.rows for batch in part),
                 self._reader.ticket([b.seq for b in part], route.schema.schema_id),
-                reject_all_spec(reject)
-                if reject
-                else self._writer.ticket(txn_id, slot, route.write_id),
+                reject_all_spec(reject) if reject else self._write_spec(txn_id, slot, route),
             )
             for slot, part in enumerate(parts, first)
         )
         return Ticket(self._task_id, self._epoch, txn_id, slots, self._stall_timeout_s)
+
+    def _write_spec(self, txn_id: int, slot: int, route: _Route) -> dict[str, Any]:
+        if not route.routes_rows:
+            return self._writer.ticket(txn_id, slot, route.targets[route.dataset].write_id)
+        targets = {
+            name: Target(
+                self._writer.ticket(txn_id, slot, target.write_id),
+                target.fit.kernel if target.fit is not None else None,
+            )
+            for name, target in route.targets.items()
+        }
+        return routed_spec(targets, route.dataset)
 
 
 def _leave_out(slot: PutSlot, failed: Sequence[FailedRow]) -> PutSlot:
@@ -335,80 +411,27 @@ def _count_datasets(
     jobs: Sequence[tuple[_Route, Sequence[Sequence[BatchReady]]]],
     done: Sequence[Sequence[SlotReport]],
 ) -> dict[str, tuple[int, int]]:
-    """Return rows read and rows written by dataset. Several schemas may share a dataset."""
+    """Return rows read and rows written by dataset. Several schemas may share a dataset. Of rows
+    that name their datasets, those that the chain leaves count as read.
+    """
     found: dict[str, tuple[int, int]] = {}
+
+    def count(dataset: str, read: int, written: int) -> None:
+        before = found.get(dataset, (0, 0))
+        found[dataset] = before[0] + read, before[1] + written
+
     for (route, _), reports in zip(jobs, done, strict=True):
-        read, written = found.get(route.dataset, (0, 0))
-        read += sum(report.rows_in for report in reports)
-        written += sum(report.rows_out for report in reports)
-        found[route.dataset] = read, written
+        for report in reports:
+            if not route.routes_rows:
+                count(route.dataset, report.rows_in, report.rows_out)
+            for name, rows in report.detail.get("datasets", {}).items():
+                count(name, rows, rows)
     return found
 
 
-class DriftHandler:
-    """Applies the schema-evolution policy to the datasets of one run; see
-    `ports.SchemaAnnouncer`.
-    """
-
-    def __init__(self, rules: DriftRules, writer: SinkWriter) -> None:
-        self._rules, self._writer = rules, writer
-        self._announced: dict[str, pa.Schema] = {}
-
-    async def announce(self, dataset: str, rows: pa.Schema, apply: ApplySchema) -> Step | None:
-        """Announce rows of a dataset to the sink. Returns the step that converts them to the
-        columns that the sink accepted, None when they need no change.
-
-        Raises:
-            SchemaError: the policy or the sink refuses the rows.
-        """
-        place = await self._known_columns(dataset)
-        if place is None or self._rules.requests_all_changes:
-            agreed = rows
-            await apply(rows)
-        else:
-            try:
-                schemas = list_schema_requests(place, rows, self._rules, dataset)
-            except SchemaError as error:
-                if self._rules.policy is not DriftPolicy.DEAD_LETTER:
-                    raise
-                return await self._reject_all(dataset, place, error, apply)
-            agreed = await _apply_first_accepted(schemas, apply)
-        self._announced[dataset] = _merge_columns(place, agreed)
-        kernel = make_fit_kernel(rows, agreed, dataset)
-        return None if kernel is None else Step(kernel=kernel)
-
-    async def _reject_all(
-        self, dataset: str, place: pa.Schema, error: SchemaError, apply: ApplySchema
-    ) -> Step:
-        await apply(place)  # the sink has to know the schema although it gets no rows of it
-        self._announced[dataset] = place
-        return Step(kernel=RejectAllKernel(place, error.diagnostic))
-
-    async def _known_columns(self, dataset: str) -> pa.Schema | None:
-        """Return the columns of a dataset at the sink; None when it does not exist or is
-        not known.
-        """
-        if self._rules.requests_all_changes:
-            return None
-        there = await self._writer.columns(dataset)
-        return self._announced.get(dataset) if there is None else there
-
-
-async def _apply_first_accepted(schemas: tuple[pa.Schema, ...], apply: ApplySchema) -> pa.Schema:
-    *others, last = schemas
-    for schema in others:
-        try:
-            await apply(schema)
-        except SchemaError:
-            continue
-        return schema
-    await apply(last)
-    return last
-
-
-def _merge_columns(place: pa.Schema | None, agreed: pa.Schema) -> pa.Schema:
-    """Return the columns at the sink after a change. A change never removes a column."""
-    if place is None:
-        return agreed
-    gone = [field for field in place if agreed.get_field_index(field.name) < 0]
-    return pa.schema([*agreed, *gone])
+def _written_columns(route: _Route) -> pa.Schema:
+    schema = route.output_schema
+    if schema is None:
+        raise AssertionError("a dataset is announced after its plan was built")
+    at = schema.get_field_index(TOPIC)
+    return schema if at < 0 else schema.remove(at)

@@ -1,0 +1,111 @@
+"""Times as texts, as `SimpleDateFormat` writes them in UTC and English, for kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.transform.java.date_formats import translate_date_format
+
+_PART: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+_UNITS_US: Final = (("S", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("HhKka", 3_600_000_000))
+_DAY_US: Final = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class DateText:
+    """A pattern of `SimpleDateFormat`."""
+
+    pattern: str
+
+    @staticmethod
+    def compile(pattern: str, path: str) -> DateText:
+        """Check a pattern; `path` is its key.
+
+        Raises:
+            ConfigError: `transform.bad_date_format`.
+        """
+        translate_date_format(pattern, path)
+        return DateText(pattern)
+
+    @property
+    def unit_us(self) -> int:
+        """Microseconds of the smallest unit that the text tells apart."""
+        letters = {part[2] for part in _PART.finditer(self.pattern) if part[2]}
+        found = (unit for names, unit in _UNITS_US if letters.intersection(names))
+        return next(found, _DAY_US)
+
+    def units(self, times_us: pa.Array) -> pa.Array:
+        """Return times in microseconds as the number of units since 1970, rounded down."""
+        unit = pa.scalar(self.unit_us, pa.int64())
+        quotient = pc.divide(times_us, unit)  # towards zero
+        is_rounded_up = pc.greater(pc.multiply(quotient, unit), times_us)
+        return pc.subtract(quotient, pc.cast(is_rounded_up, pa.int64()))
+
+    def text_of(self, units: int) -> str | None:
+        """Return the text of a time in units; None for a year before 1 or after 9999."""
+        try:
+            time = _EPOCH + timedelta(microseconds=units * self.unit_us)
+        except OverflowError:
+            return None
+        return "".join(_text_of_part(part, time) for part in _PART.finditer(self.pattern))
+
+
+def _text_of_part(part: re.Match[str], time: datetime) -> str:
+    letter = part[2]
+    if letter is not None:
+        return _LETTERS[letter](time, len(part[0]))
+    if part[1] is not None:
+        return part[1].replace("''", "'") or "'"
+    return part[0]
+
+
+def _number(of: Callable[[datetime], int]) -> Callable[[datetime, int], str]:
+    return lambda time, count: f"{of(time):0{count}d}"
+
+
+def _month(time: datetime, count: int) -> str:
+    if count < 3:
+        return f"{time.month:0{count}d}"
+    name = _MONTHS[time.month - 1]
+    return name if count == 4 else name[:3]
+
+
+def _weekday(time: datetime, count: int) -> str:
+    name = _WEEKDAYS[time.weekday()]
+    return name if count == 4 else name[:3]
+
+
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+_LETTERS: Final[Mapping[str, Callable[[datetime, int], str]]] = {
+    "y": _number(lambda time: time.year),
+    "M": _month,
+    "d": _number(lambda time: time.day),
+    "D": _number(lambda time: time.timetuple().tm_yday),
+    "H": _number(lambda time: time.hour),
+    "k": _number(lambda time: time.hour or 24),
+    "K": _number(lambda time: time.hour % 12),
+    "h": _number(lambda time: time.hour % 12 or 12),
+    "m": _number(lambda time: time.minute),
+    "s": _number(lambda time: time.second),
+    "S": _number(lambda time: time.microsecond // 1000),
+    "a": lambda time, _: "AM" if time.hour < 12 else "PM",
+    "E": _weekday,
+    "G": lambda _time, _count: "AD",
+    "z": lambda _time, count: "Coordinated Universal Time" if count == 4 else "UTC",
+    "Z": lambda _time, _count: "+0000",
+    "X": lambda _time, _count: "Z",
+}
