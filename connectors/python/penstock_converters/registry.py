@@ -73,6 +73,20 @@ def is_known(name: str) -> bool:
     return name in _BY_NAME
 
 
+def unknown_keys(name: str, config: Config) -> frozenset[str]:
+    """Return those of the keys of a converter that it does not have. Kafka Connect ignores them:
+    its workers give a converter also the keys that were meant for another one.
+    """
+    kind = _BY_NAME.get(name)
+    return frozenset() if kind is None else frozenset(config) - _accepted_keys(kind)
+
+
+def _accepted_keys(kind: ConverterKind) -> frozenset[str]:
+    """Return the keys of a converter, also those that it refuses with a reason."""
+    keys = frozenset(key.name for key in kind.keys)
+    return keys | {"converter.type"} | (REFUSED.keys() if URL in keys else frozenset())
+
+
 def create_converter(name: str, config: Config, *, is_key: bool = False) -> Converter:
     """Create a converter.
 
@@ -94,16 +108,13 @@ def create_converter(name: str, config: Config, *, is_key: bool = False) -> Conv
             fix=f"{f'Did you mean {like[0]}? ' if like else ''}Use one of {own}, or that of a "
             "plugin.",
         )
-    keys = [key.name for key in kind.keys]
-    refused = REFUSED if URL in keys else {}
-    for key in config:
-        if key not in (*keys, *refused, "converter.type"):
-            raise InvalidConverterError(
-                "config.unknown_key",
-                f"{name} has no key {key!r}",
-                config_path=key,
-                fix=f"Its keys are: {', '.join(keys) or 'none'}.",
-            )
+    for key in sorted(unknown_keys(name, config)):
+        raise InvalidConverterError(
+            "config.unknown_key",
+            f"{name} has no key {key!r}",
+            config_path=key,
+            fix=f"Its keys are: {', '.join(one.name for one in kind.keys) or 'none'}.",
+        )
     return kind.create(config, is_key)
 
 

@@ -6,6 +6,7 @@ stores there depends on its class; what it is here decides how it is translated:
 - a sink's positions in topics are the same in both
 - `file-source`   `{"filename"} {"position"}` ↔ `{"file"} {"position"}`
 - `jdbc-source`   `{"protocol", "table"} {…}` → `{"table"} {…}`, without a way back
+- `mirror-source`   the same in both, as MirrorMaker writes it; checkpoints and heartbeats need none
 - `mysql-cdc`, `postgres-cdc`   Debezium's place in the log, between two transactions
 
 What has no equal is reported, never guessed.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final, TypeAlias, TypeGuard
 
@@ -75,6 +77,8 @@ def export_offsets(
     """
     if kind == _SINK:
         return [TranslatedOffset(one, one) for one in offsets]
+    if becomes in _MIRRORS:
+        return [_keep_mirror(becomes, one) for one in offsets]
     if becomes != "file-source":
         loss = f"an offset of {becomes} has more in it than the class there can read"
         return [TranslatedOffset(one, loss=loss) for one in offsets]
@@ -208,9 +212,24 @@ def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+_MIRROR: Final = "mirror-source"
+_MIRRORS: Final = (_MIRROR, "mirror-checkpoint-source", "mirror-heartbeat-source")
+
+
+def _keep_mirror(becomes: str, offset: Offset) -> TranslatedOffset:
+    if becomes == _MIRROR:
+        return TranslatedOffset(offset, offset)
+    return TranslatedOffset(offset, note="it says nothing: the next one is written by the clock")
+
+
+def _import_mirror(becomes: str, offset: Offset, _config: Mapping[str, str]) -> TranslatedOffset:
+    return _keep_mirror(becomes, offset)
+
+
 _IMPORTS: Final[Mapping[str, Callable[[Offset, Mapping[str, str]], TranslatedOffset]]] = {
     "file-source": _import_file,
     "jdbc-source": _import_jdbc,
+    **{name: partial(_import_mirror, name) for name in _MIRRORS},
     "mysql-cdc": _import_mysql,
     "postgres-cdc": _import_postgres,
 }

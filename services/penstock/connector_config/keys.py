@@ -38,12 +38,16 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
 
 def to_framework_names(config: Mapping[str, str]) -> dict[str, str]:
     """Return a configuration with our names for RocketMQ Connect's. A key that is there under both
-    names keeps both, and the plugin refuses the one that it does not know.
+    names keeps both, and the plugin refuses the one that it does not know. RocketMQ Connect
+    separates topics by semicolons.
     """
-    return {
+    found = {
         key if OTHER_NAMES.get(key, key) in config else OTHER_NAMES[key]: value
         for key, value in config.items()
     }
+    if "connect.topicnames" in config and "topics" not in config:
+        found["topics"] = found["topics"].replace(";", ",")
+    return found
 
 
 RETRY_MAX: Final = "errors.retry.max"
@@ -209,6 +213,8 @@ FRAMEWORK_KEYS: Final = frozenset(key.name for key in KEYS)
 
 _COLUMNS = "rows of topics are columns here, so nothing is converted"
 
+_DLQ_QUEUES: Final = "a topic that is made has `rocketmq.topic.queues` of the workers"
+
 KAFKA_CONNECT_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "key.converter": (_COLUMNS, ""),
     "value.converter": (_COLUMNS, ""),
@@ -216,7 +222,15 @@ KAFKA_CONNECT_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "topic.creation.": ("only sources make topics, RocketMQ's by `topic.partitions`", ""),
     "offsets.storage.topic": ("offsets are in the offset service, not in a topic", ""),
     "tasks.max.enforce": ("a connector never has more tasks than `tasks.max`", ""),
+    "task.class": ("a connector's plugin knows its tasks", ""),
+    "task.type": ("a connector's plugin knows its tasks", ""),
+    "task.group.id": ("offsets are in the offset service, not in a group", ""),
+    "consume.from.where": ("a sink begins where `auto.offset.reset` says", ""),
+    "ordering.msg.enable": ("rows of a partition are always in order", ""),
+    f"{DLQ_PREFIX}read.queue.nums": (_DLQ_QUEUES, ""),
+    f"{DLQ_PREFIX}write.queue.nums": (_DLQ_QUEUES, ""),
+    f"{DLQ_PREFIX}context.properties.enable": (f"properties are headers: `{DLQ_HEADERS}`", ""),
 }
-"""Prefixes of Kafka Connect's keys that load without effect: the reason, and what to set instead.
-Each of them that is set gets a warning.
+"""Prefixes of keys of Kafka Connect and RocketMQ Connect that load without effect: the reason, and
+what to set instead. Each of them that is set gets a warning.
 """

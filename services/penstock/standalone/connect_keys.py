@@ -14,6 +14,7 @@ _GRPC: Final = "services authenticate each other by certificates (`tls.…`)"
 _LEASE: Final = "`lease.ttl` is the time after which a silent worker counts as lost"
 _NO_CLIENT: Final = "only connectors have clients of Kafka (`producer.…`, `consumer.…`, `admin.…`)"
 _METRICS: Final = "metrics are exported by OpenTelemetry"
+_LISTENER_TLS: Final = "`listener.tls.certificate` and `listener.tls.key` are TLS of listeners"
 _EMBEDDED: Final = (
     "rows of embedded topics are columns; set `bootstrap.servers` for topics of Kafka"
 )
@@ -60,11 +61,13 @@ UNUSED: Final = {
     "header.converter": "only on topics of Kafka, values of headers are bytes to convert",
     "producer.": _EMBEDDED,
     "consumer.": _EMBEDDED,
+    "admin.listeners.https.": _LISTENER_TLS,
     "admin.": _EMBEDDED,
     "topic.creation.enable": _EMBEDDED,
     "security.protocol": _EMBEDDED,
     "sasl.": _EMBEDDED,
-    "ssl.": _EMBEDDED,
+    "ssl.": f"brokers are reached without TLS (`security.protocol`), and {_LISTENER_TLS}",
+    "listeners.https.": _LISTENER_TLS,
     "client.": _NO_CLIENT,
     "metadata.": _NO_CLIENT,
     "request.timeout.ms": _NO_CLIENT,

@@ -66,6 +66,9 @@ def list_members(config: Mapping[str, str], section: str) -> tuple[ChainMember, 
         if rest != key and owners:
             owner = max(owners, key=len)  # of `a` and `a.b`, `a.b.type` is the longer one's
             own[owner][rest[len(owner) + 1 :]] = value
+    for keys in own.values():
+        if "type" not in keys and "class" in keys:  # RocketMQ Connect's name of it
+            keys["type"] = keys.pop("class")
     return tuple(ChainMember(name, prefix + name, own[name]) for name in names)
 
 

@@ -110,6 +110,20 @@ def test_a_table_that_is_not_read_here_is_a_loss_not_a_silent_new_beginning():
 PLACE = {"ts_sec": 1, "file": "bin.000003", "pos": 154, "server_id": 9, "gtids": "u:1-5"}
 
 
+def test_a_mirror_goes_there_and_back_at_its_offsets():
+    stored = [of({"cluster": "a", "topic": "orders", "partition": 3}, {"offset": 41})]
+    (here,) = import_offsets("mirror-source", "source", {}, stored)
+    assert (here.after, here.loss) == (stored[0], "")
+    (back,) = export_offsets("mirror-source", "source", {}, [here.after])
+    assert back.after == stored[0]
+
+
+@pytest.mark.parametrize("becomes", ["mirror-checkpoint-source", "mirror-heartbeat-source"])
+def test_checkpoints_and_heartbeats_need_no_offset(becomes):
+    one = imported(becomes, {}, {"targetClusterAlias": "b"}, {"offset": 0})
+    assert (one.after, one.loss) == (None, "")
+
+
 def test_a_place_between_two_transactions_of_mysql():
     one = imported("mysql-cdc", {"topic.prefix": "shop"}, {"server": "shop"}, PLACE)
     assert one.after == of({"server": "shop"}, {"file": "bin.000003", "pos": 154, "gtid": "u:1-5"})

@@ -1,5 +1,7 @@
 """Kafka Connect's distributed worker file: what of it is in force on a machine of a cluster."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.cluster.distributed import distributed_settings
@@ -39,6 +41,52 @@ def test_a_machine_has_all_services_of_one_cluster():
         "client.id",
     }  # fmt: skip
     assert brokers.keys["header.converter"].endswith("SimpleHeaderConverter")
+
+
+EVERY_KEY = dict(
+    line.split("=", 1)
+    for line in Path(__file__).with_name("kafka_connect_worker.properties").read_text().splitlines()
+    if not line.startswith("#")
+)
+OWN_NAMES = {
+    "group.id": "etcd.cluster",
+    "scheduled.rebalance.max.delay.ms": "rebalance.delay",
+    "task.shutdown.graceful.timeout.ms": "drain.timeout",
+}
+"""Keys that are in force under another name."""
+
+
+@pytest.mark.parametrize("key", sorted(EVERY_KEY))
+def test_every_key_of_kafka_connect_is_in_force_or_told_of(key):
+    needed = {"config.providers.env.param.allowlist.pattern": "A"}  # it may read all there else
+    more = needed if key == "config.providers" else {}
+    services, warnings = made(**{key: EVERY_KEY[key]}, **more)
+    of_brokers = services["worker"].worker().brokers.keys
+    in_force = key in of_brokers or any(key in one.values for one in services.values())
+    told = key in {one.config_path for one in warnings}
+    assert told or in_force or key in OWN_NAMES
+
+
+@pytest.mark.parametrize(
+    ("more", "is_told"),
+    [
+        ({}, True),
+        ({"security.protocol": "SASL_SSL"}, False),
+        ({"producer.security.protocol": "SSL"}, False),
+        ({"security.protocol": "SASL_PLAINTEXT"}, True),
+    ],
+)
+def test_keys_of_tls_are_told_of_where_no_client_uses_them(more, is_told):
+    _, warnings = made(**{"ssl.keystore.location": "/k"}, **more)
+    assert ("ssl.keystore.location" in {one.config_path for one in warnings}) == is_told
+
+
+@pytest.mark.parametrize("start", ["listeners.https.", "admin.listeners.https."])
+def test_tls_of_kafka_connects_listeners_has_a_name_of_its_own_here(start):
+    services, warnings = made(**{f"{start}ssl.keystore.location": "/k"})
+    assert not any("https" in key for key in services["worker"].worker().brokers.keys)
+    (told,) = [one for one in warnings if one.config_path.startswith(start)]
+    assert "`listener.tls.certificate`" in told.message
 
 
 def test_keys_of_kafka_are_told_of_where_topics_are_embedded():

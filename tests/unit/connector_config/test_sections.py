@@ -34,3 +34,28 @@ def test_a_misspelt_key_of_a_pipeline_is_reported_with_the_nearest(key, near):
     assert caught.value.code == "config.unknown_key"
     assert caught.value.diagnostic.fix.startswith(f"Did you mean {near}")
     assert caught.value.diagnostic.config_path == key
+
+
+def test_a_connector_of_rocketmq_connect_loads_as_it_is():
+    """Topics are separated by semicolons there, and its own keys go to no plugin."""
+    config = {
+        "connector.class": "org.apache.rocketmq.connect.file.FileSinkConnector",
+        "connect.topicnames": "orders;returns",
+        "max.tasks": "2",
+        "task.class": "org.apache.rocketmq.connect.file.FileSinkTask",
+        "consume.from.where": "CONSUME_FROM_LAST_OFFSET",
+        "errors.deadletterqueue.topic.name": "dead",
+        "errors.deadletterqueue.read.queue.nums": "8",
+        "errors.deadletterqueue.context.properties.enable": "true",
+        "filename": "out",
+    }
+    sections = split_config(config, ConnectorKind.SINK)
+    assert sections.framework["topics"] == "orders,returns"
+    assert sections.framework["tasks.max"] == "2"
+    assert sections.sink == {"filename": "out"}
+    assert sections.unused_keys == (
+        "consume.from.where",
+        "errors.deadletterqueue.context.properties.enable",
+        "errors.deadletterqueue.read.queue.nums",
+        "task.class",
+    )

@@ -378,5 +378,16 @@ def test_every_name_of_kafka_and_rocketmq_is_an_alias():
     assert f"{rocketmq}.SetMaximumPrecision$Value" in TRANSFORMS_BY_NAME
 
 
+def test_a_transform_of_rocketmq_connect_has_its_type_in_class():
+    config = {
+        "transforms": "c",
+        "transforms.c.class": "org.apache.rocketmq.connect.transforms.PatternRename$Value",
+        "transforms.c.field.pattern": "name",
+        "transforms.c.field.replacement": "text",
+    }
+    (step,) = compiled(config).steps
+    assert [name for name, _ in step.select] == ["id", "text", "__op"]
+
+
 def test_timestamp_router_without_timestamp_renames_every_dataset():
     assert compiled(one("TimestampRouter", topic_format="x-${topic}")).dataset == "x-d"

@@ -98,6 +98,24 @@ def test_a_converter_of_the_connector_comes_with_its_own_keys_only():
 
 
 @pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("org.apache.kafka.connect.storage.StringConverter", set()),
+        ("json", {"schemas.enable"}),
+        ("io.confluent.connect.avro.AvroConverter", {"schema.registry.url"}),
+        ("of.a.Plugin", {"schemas.enable", "schema.registry.url", "plugin.version"}),
+    ],
+)
+def test_a_converter_gets_no_key_that_it_does_not_have(name, kept):
+    """Kafka Connect gives it all of them, and it ignores those that were meant for another one."""
+    given = {"schemas.enable": "false", "schema.registry.url": "http://r", "plugin.version": "1"}
+    node = NODE | {f"key.converter.{key}": value for key, value in given.items()}
+    config = made(SOURCE, node | {"key.converter": name}).target("sink").config
+    start = "key.converter."
+    assert {key.removeprefix(start) for key in config if key.startswith(start)} == kept
+
+
+@pytest.mark.parametrize(
     ("default", "backend", "used"),
     [(True, "", True), (True, "embedded", False), (False, "", False), (False, "kafka", True)],
 )

@@ -45,7 +45,11 @@ from penstock.worker.config.resolved_config import (
 )
 from penstock_converters import InvalidConverterError
 from penstock_converters.registry import KINDS as CONVERTERS
-from penstock_converters.registry import SIMPLE_HEADER_CONVERTER, create_converter
+from penstock_converters.registry import (
+    SIMPLE_HEADER_CONVERTER,
+    create_converter,
+    unknown_keys,
+)
 
 _CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
 _REGISTRY_CONVERTERS: Final = (
@@ -93,20 +97,25 @@ def _check_converter(
     prefix = f"{path}."
     own = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
     own.pop("plugin.version", None)  # another warning covers it
+    unknown = unknown_keys(name, own)
+    for key in sorted(unknown):
+        yield _unknown_key_warning(f"{prefix}{key}", name)
     try:
-        create_converter(name, own)
+        create_converter(name, {key: own[key] for key in own if key not in unknown})
     except InvalidConverterError as error:
-        yield _to_diagnostic(error, path)
+        where = f"{prefix}{error.config_path}" if error.config_path else path
+        yield ConfigError(error.code, error.message, fix=error.fix, config_path=where).diagnostic
 
 
-def _to_diagnostic(error: InvalidConverterError, path: str) -> Diagnostic:
-    """Return a diagnostic with the key's full name. Kafka Connect ignores a key that a converter
-    does not have.
-    """
-    where = f"{path}.{error.config_path}" if error.config_path else path
-    found = ConfigError(error.code, error.message, fix=error.fix, config_path=where).diagnostic
-    unknown = error.code == "config.unknown_key"
-    return replace(found, severity=Severity.WARNING) if unknown else found
+def _unknown_key_warning(key: str, name: str) -> Diagnostic:
+    """Return the warning about a key that a converter does not have: Kafka Connect ignores it."""
+    found = ConfigError(
+        "config.unknown_key",
+        f"the converter {name} has no key `{key}`, which has no effect",
+        fix="Remove it, or keep it for Kafka Connect, which ignores it, too.",
+        config_path=key,
+    )
+    return replace(found.diagnostic, severity=Severity.WARNING)
 
 
 def _not_for_headers(path: str, name: str) -> Diagnostic:

@@ -26,6 +26,7 @@ from penstock.model.errors import ConfigError, Diagnostic
 from penstock.telemetry.redaction import register_secret
 from penstock.worker.config import kafka_end, rocketmq_end
 from penstock.worker.config.reach import Reach
+from penstock_converters.registry import unknown_keys
 
 _End = Callable[[Mapping[str, str], Mapping[str, str], ConnectorSettings], dict[str, str]]
 
@@ -117,7 +118,7 @@ PREFIXES: Final = (*kafka_end.PREFIXES, *rocketmq_end.PREFIXES, *_CONVERTERS)
 
 def is_broker_key(key: str) -> bool:
     """Return whether a key of a node is about brokers."""
-    return key.startswith(PREFIXES) and key not in kafka_end.NOT_OURS
+    return key.startswith(PREFIXES) and not key.startswith(kafka_end.NOT_OURS)
 
 
 _ROLES: Final = {ConnectorKind.SOURCE: "sink", ConnectorKind.SINK: "source"}
@@ -286,11 +287,17 @@ def _own_converters(system: _System, config: Mapping[str, str]) -> dict[str, str
 def _converter_keys(
     system: _System, node: Mapping[str, str], config: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the converters of a connector: its own, with their keys, else those of the node."""
+    """Return the converters of a connector: its own, with their keys, else those of the node.
+    Keys that a converter does not have are left out, as in Kafka Connect; a warning names them.
+    """
     found: dict[str, str] = {}
     for name in system.converters:
-        place = config if config.get(name) else node
-        found |= {key: place[key] for key in place if key == name or key.startswith(f"{name}.")}
+        place, prefix = (config if config.get(name) else node), f"{name}."
+        if name in place:
+            found[name] = place[name]
+        own = {k.removeprefix(prefix): v for k, v in place.items() if k.startswith(prefix)}
+        without = unknown_keys(place.get(name, "").strip(), own)
+        found |= {f"{prefix}{key}": own[key] for key in own if key not in without}
     return found
 
 
@@ -358,5 +365,7 @@ def is_used(brokers: BrokerTopics, key: str) -> bool:
     of_rocketmq = key.startswith(rocketmq_end.PREFIXES)
     of_all = key.startswith(_SYSTEMS[brokers.default].converters)
     if key.startswith(_CONVERTERS) and not of_all:
+        return False
+    if key.startswith("ssl.") and not kafka_end.has_tls(brokers.keys):
         return False
     return key in brokers.keys and (of_all or of_rocketmq is (brokers.default == "rocketmq"))

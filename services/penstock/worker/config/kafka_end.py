@@ -23,8 +23,8 @@ PREFIXES: Final = (
 )  # fmt: skip
 """Prefixes of a node's keys, as Kafka Connect names them."""
 
-NOT_OURS: Final = frozenset({"admin.listeners"})
-"""Keys of a node with one of these prefixes that have another meaning."""
+NOT_OURS: Final = ("admin.listeners",)
+"""Longer prefixes of keys that have another meaning."""
 
 USED: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
     ConnectorKind.SOURCE: ("offsets.storage.topic", _CREATION),
@@ -136,9 +136,14 @@ def _connection(node: Mapping[str, str]) -> dict[str, str]:
     """Return brokers and login. Keys of TLS may be of the node's own server, where the brokers have
     none.
     """
-    has_tls = node.get("security.protocol", "").upper().endswith("SSL")
-    used = (SERVERS, *(one for one in _LOGINS if has_tls or one != "ssl."))
+    used = (SERVERS, *(one for one in _LOGINS if has_tls(node) or one != "ssl."))
     return {key: value for key, value in node.items() if key.startswith(used)}
+
+
+def has_tls(node: Mapping[str, str]) -> bool:
+    """Return whether a client of a node reaches the brokers by TLS."""
+    protocols = (value for key, value in node.items() if key.endswith("security.protocol"))
+    return any(protocol.strip().upper().endswith("SSL") for protocol in protocols)
 
 
 def _clients(
