@@ -161,9 +161,9 @@ def test_etcd_away_at_the_start_is_told_with_addresses_and_time(caplog):
 def test_the_last_second_before_giving_up_is_no_storm_of_warnings(caplog):
     (port,) = free_ports(1)
     with caplog.at_level(logging.WARNING), pytest.raises(RetriableError):
-        connecting(EtcdSettings((f"127.0.0.1:{port}",), connect_timeout_s=1.0))
+        connecting(EtcdSettings((f"127.0.0.1:{port}",), connect_timeout_s=3.0))
     told = [record.getMessage() for record in caplog.records]
-    assert 1 <= len(told) <= 5, told
+    assert 1 <= len(told) <= 9, told
     assert not any("for 0.0 s more" in one for one in told)
 
 

@@ -45,6 +45,9 @@ _TREE_INTERVAL_S: Final = 0.5
 """Time between two readings of the process tree during a wait. Each reads all of /proc: more of
 them disturb a measurement, fewer miss a child that ends soon after its parent."""
 
+_KILL_TIMEOUT_S: Final = 10.0
+"""Time for killed processes to be gone, on a machine that is busy."""
+
 _MAX_LOG_CHARACTERS: Final = 4000
 """End of a log that an error shows."""
 
@@ -226,6 +229,8 @@ class PenstockProcess:
                 os.kill(process.pid, signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
+        with contextlib.suppress(TimeoutError):  # the kernel ends them in its own time
+            wait_until(lambda: not self._live(), _KILL_TIMEOUT_S, "the end of killed processes")
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def __enter__(self) -> Self:
