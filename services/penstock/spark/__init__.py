@@ -6,6 +6,7 @@ In the driver:
 - `engine`           `Engine`: builds plans, runs and cancels micro-batches
 - `plan`             source reader → steps → sink writer, built once: a fused plan, or a JVM plan
 - `lanes`            Spark jobs that stay up, for the micro-batches of fused plans
+- `lane_tls`         the certificate by which lanes on other machines know the driver
 - `admission_queue`  which micro-batch runs next when the engine is busy
 - `spark_jobs`       the jobs that run, their cancellation, and tasks that compute on after it
 - `failures`         translates exceptions of pyspark
@@ -22,7 +23,6 @@ In the executors:
 
 In both:
 
-- `lane_tls`       encrypts the connection of a lane on another machine
 - `schema`         converts Arrow types into those that Spark takes
 - `rejected_rows`  tracks rejected rows on their way through a chain
 - `slot_reports`   what a slot reports to the driver

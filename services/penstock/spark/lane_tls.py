@@ -50,12 +50,3 @@ def make_server_context() -> tuple[ssl.SSLContext, str]:
         file.write_bytes(pem + private)
         context.load_cert_chain(file)
     return context, pem.decode()
-
-
-def make_client_context(certificate: str) -> ssl.SSLContext:
-    """Return the context of a lane that trusts this certificate alone, whatever the address."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False
-    context.load_verify_locations(cadata=certificate)
-    return context

@@ -31,7 +31,7 @@ def ticket(task: str = "t", slots: int = 1) -> Ticket:
 def connect(spec) -> socket.socket:
     driver = socket.create_connection((spec["host"], spec["port"]))
     if spec["certificate"]:
-        driver = lane_tls.make_client_context(spec["certificate"]).wrap_socket(driver)
+        driver = lane_loop.make_client_context(spec["certificate"]).wrap_socket(driver)
     return driver
 
 
