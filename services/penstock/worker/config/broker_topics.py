@@ -26,7 +26,6 @@ from penstock.model.errors import ConfigError, Diagnostic
 from penstock.telemetry.redaction import register_secret
 from penstock.worker.config import kafka_end, rocketmq_end
 from penstock.worker.config.reach import Reach
-from penstock_converters.registry import unknown_keys
 
 _End = Callable[[Mapping[str, str], Mapping[str, str], ConnectorSettings], dict[str, str]]
 
@@ -287,17 +286,11 @@ def _own_converters(system: _System, config: Mapping[str, str]) -> dict[str, str
 def _converter_keys(
     system: _System, node: Mapping[str, str], config: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the converters of a connector: its own, with their keys, else those of the node.
-    Keys that a converter does not have are left out, as in Kafka Connect; a warning names them.
-    """
+    """Return the converters of a connector: its own, with their keys, else those of the node."""
     found: dict[str, str] = {}
     for name in system.converters:
-        place, prefix = (config if config.get(name) else node), f"{name}."
-        if name in place:
-            found[name] = place[name]
-        own = {k.removeprefix(prefix): v for k, v in place.items() if k.startswith(prefix)}
-        without = unknown_keys(place.get(name, "").strip(), own)
-        found |= {f"{prefix}{key}": own[key] for key in own if key not in without}
+        place = config if config.get(name) else node
+        found |= {key: place[key] for key in place if key == name or key.startswith(f"{name}.")}
     return found
 
 

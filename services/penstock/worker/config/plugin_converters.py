@@ -16,7 +16,7 @@ from penstock.plugin.catalog.manifest import Kind
 from penstock.plugin.host import PluginHost
 from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.worker.config.reach import Reach
-from penstock_converters.registry import is_known
+from penstock_converters.registry import is_known, unknown_keys
 from penstock_values.converter_process import CONVERTER_KEYS, PROCESS, ConverterProcess
 
 _VERSION: Final = "plugin.version"
@@ -108,6 +108,17 @@ async def validate_converters(host: PluginHost, target: Target, reach: Reach) ->
             for one in (*reported, *validation.diagnostics)
         ]
     return found
+
+
+def without_unknown_keys(keys: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of an end at the brokers without those that its converters do not have: Kafka
+    Connect ignores them. A warning names them.
+    """
+    unknown: set[str] = set()
+    for path in (*CONVERTER_KEYS, "header.converter"):
+        own = _own(f"{path}.", keys)
+        unknown |= {f"{path}.{key}" for key in unknown_keys(keys.get(path, "").strip(), own)}
+    return {key: value for key, value in keys.items() if key not in unknown}
 
 
 def _find(host: PluginHost, target: Target) -> Iterator[_NamedConverter]:

@@ -55,7 +55,11 @@ from penstock.worker.config.embedded_topics import (
     read_topic_rules,
     without_creation_keys,
 )
-from penstock.worker.config.plugin_converters import attach_converters, refuse_process_keys
+from penstock.worker.config.plugin_converters import (
+    attach_converters,
+    refuse_process_keys,
+    without_unknown_keys,
+)
 from penstock.worker.config.reach import (
     UNBOUNDED,
     UNRESTRICTED,
@@ -342,6 +346,10 @@ def _resolve_sections(
         sections, found = with_topic_end(
             brokers, backend, sections, settings, kind, allowed, plugin
         )
+        if topic_role(kind) == "sink":
+            sections = replace(sections, sink=without_unknown_keys(sections.sink))
+        else:
+            sections = replace(sections, source=without_unknown_keys(sections.source))
         findings += found
         reach.require_any_topic()
         require_own_converters_within(reach, lookup.config)
