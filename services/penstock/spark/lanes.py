@@ -17,6 +17,7 @@ import itertools
 import json
 import logging
 import secrets
+import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -123,6 +124,8 @@ class Lane:
             raise failures.silent_lane_error(SILENCE_S) from None
         except _ENDED:
             raise await self._loss() from None
+        except (struct.error, ValueError, TypeError, KeyError) as error:
+            raise InternalError("engine.lane_frame", f"a lane sent no report: {error}") from None
 
     def cancel(self, error: PenstockError) -> None:
         """Make its run raise this error, and hang up: it ends its process."""
@@ -358,7 +361,7 @@ class Lanes:
         except (*_ENDED, TimeoutError, ValueError, KeyError, TypeError, PenstockError):
             connected = None
         if connected is None or connected.done():
-            writer.transport.abort()  # a stranger, or a lane that nobody waits for any more
+            writer.transport.abort()  # not a lane, or one that nobody waits for any more
         else:
             connected.set_result((reader, writer))
 

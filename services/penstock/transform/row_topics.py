@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,16 +62,15 @@ class RouteKernel:
         )
 
 
-class NameSource:
+class NameSource(Protocol):
     """Makes the names of rows. Picklable."""
 
     def names(self, batch: pa.RecordBatch) -> tuple[Names, pa.Array | None]:
         """Return a name or null for each row, and which rows fail; None: none of them."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class TimeNames(NameSource):
+class TimeNames:
     """Names with the time of a row in `__ts_us`: `${topic}` and `${timestamp}` in `format`."""
 
     format: str
@@ -94,7 +93,7 @@ class TimeNames(NameSource):
 
 
 @dataclass(frozen=True, slots=True)
-class RenamedNames(NameSource):
+class RenamedNames:
     """Names that rows have already, changed by a function of each distinct name; "" is refused."""
 
     rename: Callable[[str], str]
@@ -106,7 +105,7 @@ class RenamedNames(NameSource):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldNames(NameSource):
+class FieldNames:
     """Names in a column of the rows. Null and "" fail, or keep the name if `optional`."""
 
     column: Sequence[str]

@@ -94,6 +94,7 @@ def test_a_stopped_python_worker_is_given_up_and_ended(loop, engine, plugin, mon
         with pytest.raises(RetriableError, match=r"engine\.lane") as caught:
             await job
         assert caught.value.code == "deadline.exceeded"
+        monkeypatch.undo()
         await until(lambda: not all(p.is_running() for p in there), "the end of the process")
         for process in there:
             with suppress(psutil.NoSuchProcess):

@@ -399,6 +399,29 @@ def test_lanes_that_share_slots_with_jobs_yield_them():
     with_lanes(body, share_slots=True)
 
 
+@pytest.mark.parametrize("body", [b"", b"x" * 8 + b"no JSON", b"x" * 8 + b"{}"])
+def test_a_lane_that_sends_something_else_is_given_up(body):
+    """Functions of users run in its process."""
+
+    def serve(spec):
+        with connect(spec) as driver:
+            hello = json.dumps({"token": spec["token"], "lane": spec["lane"]}).encode()
+            driver.sendall(lane_loop.frame(lane_loop.HELLO, hello))
+            driver.recv(1)
+            driver.sendall(lane_loop.frame(lane_loop.REPORT, body))
+            while driver.recv(1 << 16):
+                pass
+
+    async def run(pool, workers):
+        pool._start_job = lambda job, spec: in_thread(serve, json.loads(spec))
+        with pytest.raises(PenstockError) as caught:
+            await start(pool)
+        assert caught.value.code == "engine.lane_frame"
+        assert len(workers.cancelled) == 1
+
+    with_lanes(run)
+
+
 def test_a_lost_lane_says_what_its_job_says():
     async def body(pool, workers):
         ended = asyncio.get_running_loop().create_future()

@@ -212,6 +212,13 @@ def _build_extract_topic(part: RowPart, path: str, values: Mapping[str, Any]) ->
             fix="Write `a.b` with `field.format=PLAIN` for the field `b` of the struct `a`.",
             config_path=f"{path}.field.format",
         )
+    if values["field"] and values["field.name"]:
+        raise ConfigError(
+            "config.conflict",
+            "`field` and `field.name` mean the same, and both are set",
+            fix="Remove one of them.",
+            config_path=f"{path}.field.name",
+        )
     name = values["field"] or values["field.name"] or ""
     field = parse_field_path(name, "V2", f"{path}.field") if name else ()
     return ExtractTopic(path, part, field, values["skip.missing.or.null"])
