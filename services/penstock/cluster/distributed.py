@@ -19,7 +19,7 @@ from penstock.cluster.settings import InstanceSettings, instance_settings
 from penstock.cluster.worker_process import worker
 from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.standalone.connect_keys import is_connect_key, unused_keys, with_own_names
+from penstock.standalone.connect_keys import is_connect_key, is_met, unused_keys, with_own_names
 from penstock.worker.config.broker_topics import is_used
 from penstock.worker.process_keys import is_open_key
 
@@ -65,8 +65,12 @@ def distributed_settings(
         for service in (*_CONTROL, _WORKER)
     }
     brokers = settings[_WORKER].worker().brokers
-    of_brokers = {name for name in keys if is_used(brokers, name)}
-    return settings, unused_keys(keys, {*_ALL, *of_brokers})
+    in_force = {
+        name
+        for name, value in keys.items()
+        if is_used(brokers, name) or is_met(name, value, brokers.default)
+    }
+    return settings, unused_keys(keys, {*_ALL, *in_force})
 
 
 def _select(service: str, keys: Mapping[str, str]) -> Iterable[tuple[str, str]]:

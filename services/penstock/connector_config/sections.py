@@ -315,9 +315,7 @@ def _ineffective_boundary_keys(set_keys: Mapping[str, str]) -> Iterator[tuple[st
             yield BOUNDARY, "`flush.interval` is set", ""
         elif not interval:
             yield BOUNDARY, "there is no interval", f"Set `{BOUNDARY_INTERVAL}`."
-    else:
-        why = "a transaction ends with the rows that are there at a checkpoint of the source"
-        yield BOUNDARY, why, "Set `flush.interval`, `flush.rows` and `flush.bytes` instead."
+    else:  # of both, the source's checkpoints are the only places where a transaction ends
         yield BOUNDARY_INTERVAL, f"`{BOUNDARY}` is not `interval`", f"Set `{BOUNDARY}=interval`."
 
 

@@ -19,6 +19,8 @@ _EMBEDDED: Final = (
     "rows of embedded topics are columns; set `bootstrap.servers` for topics of Kafka"
 )
 
+_EXACT: Final = "exactly.once.source.support"
+
 UNUSED: Final = {
     "workerId": "the name of a cluster's instance is `instance.name`",
     "clusterName": "topics are created at all brokers",
@@ -34,7 +36,7 @@ UNUSED: Final = {
     "status.storage.": "the scheduler knows the states of tasks",
     "offset.storage.": "offsets are stored by the offset service",
     "offset.flush.": "offsets are stored with every micro-batch",
-    "exactly.once.source.support": "a source is as exact as its topics (`exactly.once.support`)",
+    _EXACT: "a source is as exact as its topics (`exactly.once.support` of a connector)",
     "session.timeout.ms": _LEASE,
     "heartbeat.interval.ms": _LEASE,
     "rebalance.timeout.ms": _LEASE,
@@ -123,6 +125,13 @@ def with_own_names(config: Mapping[str, str]) -> dict[str, str]:
 def is_connect_key(key: str) -> bool:
     """Return whether a key is one of others that may be without effect."""
     return key.startswith(_PREFIXES)
+
+
+def is_met(key: str, value: str, backend: str) -> bool:
+    """Return whether a key says what is so anyway: rows get into topics exactly once wherever the
+    topics of `backend` have transactions.
+    """
+    return key == _EXACT and value.lower() != "disabled" and backend != "rocketmq"
 
 
 def unused_keys(keys: Iterable[str], used: Collection[str]) -> list[Diagnostic]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from penstock.gateway.settings import KEYS as GATEWAY_KEYS
 from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.standalone.connect_keys import is_connect_key, unused_keys, with_own_names
+from penstock.standalone.connect_keys import is_connect_key, is_met, unused_keys, with_own_names
 from penstock.worker import process_keys
 from penstock.worker.config.broker_topics import is_used
 from penstock.worker.process_settings import WorkerSettings, read_worker_settings
@@ -62,8 +62,12 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     worker = read_worker_settings(values, config, state / "topics")
     rest = {key.name: values[key.name] for key in GATEWAY_KEYS}
     settings = NodeSettings(state, worker, rest, bool(_LISTENERS & config.keys()))
-    of_brokers = {key for key in config if is_used(worker.brokers, key)}
-    return settings, unused_keys(config, {*_NAMES, *of_brokers})
+    in_force = {
+        key
+        for key, value in config.items()
+        if is_used(worker.brokers, key) or is_met(key, value, worker.brokers.default)
+    }
+    return settings, unused_keys(config, {*_NAMES, *in_force})
 
 
 def default_state_dir() -> Path:

@@ -37,8 +37,7 @@ def test_a_machine_has_all_services_of_one_cluster():
     assert {one.config_path for one in warnings} == {
         "config.storage.topic", "config.storage.replication.factor", "status.storage.topic",
         "offset.flush.interval.ms", "session.timeout.ms", "connect.protocol",
-        "exactly.once.source.support", "rest.advertised.host.name", "metric.reporters",
-        "client.id",
+        "rest.advertised.host.name", "metric.reporters", "client.id",
     }  # fmt: skip
     assert brokers.keys["header.converter"].endswith("SimpleHeaderConverter")
 
@@ -79,6 +78,20 @@ def test_every_key_of_kafka_connect_is_in_force_or_told_of(key):
 def test_keys_of_tls_are_told_of_where_no_client_uses_them(more, is_told):
     _, warnings = made(**{"ssl.keystore.location": "/k"}, **more)
     assert ("ssl.keystore.location" in {one.config_path for one in warnings}) == is_told
+
+
+@pytest.mark.parametrize(
+    ("more", "is_told"),
+    [
+        ({}, False),
+        ({"exactly__once__source__support": "disabled"}, True),
+        ({"topics__backend": "embedded"}, False),
+        ({"topics__backend": "rocketmq", "namesrv__addr": "n:9876"}, True),
+    ],
+)
+def test_exact_sources_are_told_of_where_topics_have_no_transactions(more, is_told):
+    _, warnings = made(**more)
+    assert ("exactly.once.source.support" in {one.config_path for one in warnings}) == is_told
 
 
 @pytest.mark.parametrize("start", ["listeners.https.", "admin.listeners.https."])
