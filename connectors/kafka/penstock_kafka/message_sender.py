@@ -10,9 +10,11 @@ from operator import length_hint
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Producer
 
 from penstock_connector import ConfigError, RetriableError
+from penstock_kafka.broker import REQUEST_TIMEOUT_S
 from penstock_kafka.messages import produce_arguments
 from penstock_kafka.mirror.offset_syncs import OffsetSyncWriter
 
@@ -33,14 +35,18 @@ class MessageSender:
 
     def __init__(self, producer: Producer, syncs: OffsetSyncWriter | None = None) -> None:
         self._producer, self._syncs = producer, syncs
+        self._partitions: dict[str, int] = {}
 
     def send(self, topic: str, messages: pa.RecordBatch) -> None:
         """Hand over messages, in order.
 
         Raises:
-            RetriableError: `kafka.not_delivered`: the client is full, and the brokers take nothing.
+            RetriableError: `kafka.not_delivered`: the client is full, and the brokers take nothing;
+                `kafka.no_partition`: the topic has no such partition as a message chooses.
             KafkaException: one of them cannot be sent.
         """
+        if "partition" in messages.schema.names:
+            self._require_partitions(topic, messages.column("partition"))
         for start in range(0, messages.num_rows, _PIECE):
             part = messages.slice(start, _PIECE)
             self._make_room(MAX_QUEUED)
@@ -48,6 +54,16 @@ class MessageSender:
             if self._syncs is not None and "offset" in part.schema.names:
                 callbacks = self._syncs.watch(topic, part)
             self._produce(topic, part, callbacks)
+
+    def _require_partitions(self, topic: str, chosen: pa.Array) -> None:
+        """Refuse a partition that is not there, for which the client would wait in vain."""
+        largest = pc.max(chosen).as_py()
+        if largest is None or largest < self._partitions.get(topic, 0):
+            return
+        found = self._producer.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
+        self._partitions[topic] = len(found.partitions)
+        if largest >= len(found.partitions):
+            raise _no_partition(topic, largest, len(found.partitions))
 
     def _produce(
         self, topic: str, part: pa.RecordBatch, callbacks: Mapping[int, Callable[..., None]]
@@ -85,6 +101,15 @@ class MessageSender:
         left = self._producer.flush(DELIVERY_TIMEOUT_S)
         if left:
             raise _not_delivered(left)
+
+
+def _no_partition(topic: str, number: int, partitions: int) -> RetriableError:
+    return RetriableError(
+        "kafka.no_partition",
+        f"a row goes to partition {number} of {topic} (`__partition`), which has {partitions}: "
+        f"0 to {partitions - 1}",
+        fix="Add partitions to the topic, or change `__partition`: with null, the key chooses.",
+    )
 
 
 def _no_room(message: pa.RecordBatch) -> ConfigError:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock_connector import DataError
 from penstock_connector.dead_letters import DeadLetterEncoder, put_in_pieces
@@ -36,11 +37,14 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
 
     def _put(self, rows: pa.RecordBatch) -> list[tuple[int, Any]]:
         messages, bad = self._encoder.encode(rows)
+        refused = {one.index: one.error for one in bad}
         if self._positions and PARTITION in rows.schema.names:
-            messages = messages.append_column("partition", rows.column(PARTITION))
+            partition = rows.column(PARTITION)
+            for index in pc.indices_nonzero(pc.less(partition, 0)).to_pylist():
+                refused.setdefault(index, _no_partition(partition[index].as_py()))
+            messages = messages.append_column("partition", partition)
             if OFFSET in rows.schema.names and pa.types.is_int64(rows.schema.field(OFFSET).type):
                 messages = messages.append_column("offset", rows.column(OFFSET))
-        refused = {one.index: one.error for one in bad}
         if messages.nbytes > self._max_bytes:  # only then one of them can be too large
             for index, size in enumerate(_sizes(messages)):
                 if size + _OVERHEAD_BYTES > self._max_bytes:
@@ -56,6 +60,14 @@ def _sizes(messages: pa.RecordBatch) -> list[int]:
         (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
         for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)
     ]
+
+
+def _no_partition(number: int) -> DataError:
+    return DataError(
+        "kafka.no_partition",
+        f"`__partition` of the row is {number}, expected 0 or more",
+        fix="Correct it at the source; with null, the key chooses the partition.",
+    )
 
 
 def _too_large(size: int, limit: int) -> DataError:

@@ -66,6 +66,29 @@ def test_a_topic_is_that_of_the_dataset_and_created(kafka, topic):
     assert len(found.partitions) == 3
 
 
+PLACED = pa.schema({"n": pa.int64(), "__partition": pa.int32()})
+
+
+def test_rows_may_choose_their_partition(kafka, topic):
+    rows = [{"n": at, "__partition": at % 3 if at % 4 else None} for at in range(24)]
+    more = {"positions": "true", "topic.creation.default.partitions": "4"}
+    with sink_task(KafkaSink, config(kafka, topic) | more) as task:
+        task.write(pa.RecordBatch.from_pylist(rows, PLACED))
+    found = {json.loads(one.value())["n"]: one.partition() for one in kafka.read(topic)}
+    assert sorted(found) == list(range(24))
+    assert all(found[at] == at % 3 for at in range(24) if at % 4)
+
+
+def test_a_partition_that_the_topic_lacks_is_an_error(kafka, topic):
+    with sink_task(KafkaSink, config(kafka, topic, positions="true")) as task:
+        put = task.put(pa.RecordBatch.from_pylist([{"n": 1, "__partition": -1}], PLACED), txn_id=1)
+        assert failures(put) == [(0, "kafka.no_partition")]
+        with pytest.raises(RemoteError) as caught:
+            task.write(pa.RecordBatch.from_pylist([{"n": 1, "__partition": 1}], PLACED))
+    assert caught.value.code == "kafka.no_partition"
+    assert f"partition 1 of {topic}" in str(caught.value)
+
+
 def test_messages_that_the_brokers_have_leave_the_memory(kafka, topic, monkeypatch):
     def no_file():
         raise OSError("a file is made, as for rows beyond the memory")

@@ -23,7 +23,7 @@ from penstock_connector import (
     key,
 )
 from penstock_connector.dead_letters import DeadLetterEncoder, DeadLetterKeys, put_in_pieces
-from penstock_connector.messages import KEY, OP, Converters, MessageEncoder
+from penstock_connector.messages import KEY, OP, PARTITION, Converters, MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_rocketmq.cluster import TOPIC_NAME, Cluster
 from penstock_rocketmq.config import CONSUMER_GROUP, MessageConfig
@@ -61,9 +61,10 @@ _STAGED: Final = pa.schema(
         pa.field("body", pa.binary()),
         pa.field("properties", pa.binary()),
         pa.field("hash", pa.int32()),
+        pa.field("queue", pa.int32()),
     ]
 )
-"""Messages that wait; `hash` is null for one without a key."""
+"""Messages that wait. `hash` is null for one without a key, `queue` for one that chooses none."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,13 @@ class RocketmqSinkConfig(MessageConfig, DeadLetterKeys):
         4 << 20,
         doc="Bytes of the largest message (`maxMessageSize` of the brokers).",
         type="size",
+        group="Writing",
+    )
+
+    positions: bool = key(
+        False,
+        doc="Whether rows go to the queue in their `__partition`, where they have one: its place "
+        "among all queues of the topic, in order of brokers.",
         group="Writing",
     )
 
@@ -134,7 +142,10 @@ class RocketmqSinkConfig(MessageConfig, DeadLetterKeys):
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and do nothing, and why."""
-        return self.unused_converters()
+        found = dict(self.unused_converters())
+        if self.positions and self.dead_letters:
+            found["positions"] = "dead letters go to the queue of their key"
+        return found
 
     def topic_of(self, dataset: str) -> str:
         """Return the topic of a dataset."""
@@ -177,6 +188,7 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
             size = len(body) + len(text)
             if size > limit or len(text) > MAX_PROPERTIES_BYTES - _OVERHEAD_BYTES:
                 refused.setdefault(index, _too_large(size, len(text), limit))
+        queues = self._queues(rows, refused)
         has_key = np.fromiter((key is not None for key in keys), bool, len(keys))
         hashes = hash_keys(
             [b"" if key is None or index in refused else key for index, key in enumerate(keys)]
@@ -186,12 +198,21 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
                 pa.array(bodies, pa.binary()),
                 pa.array(properties, pa.binary()),
                 pa.array(hashes, pa.int32(), mask=~has_key),
+                queues,
             ],
             schema=_STAGED,
         )
         rejected = sorted(refused.items())
         self.add_batch(without_rejected(staged, rejected))
         return rejected
+
+    def _queues(self, rows: pa.RecordBatch, refused: dict[int, ConnectorError]) -> pa.Array:
+        if not self._config.positions or PARTITION not in rows.schema.names:
+            return pa.nulls(rows.num_rows, pa.int32())
+        chosen = rows.column(PARTITION)
+        for index in pc.indices_nonzero(pc.less(chosen, 0)).to_pylist():
+            refused.setdefault(index, _no_queue(chosen[index].as_py()))
+        return chosen
 
     def _properties(
         self, rows: pa.RecordBatch, keys: Sequence[bytes | None], messages: pa.RecordBatch,
@@ -315,12 +336,19 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         queues = self._sender.queues(topic)
         self._turn += 1
         lanes: dict[int, list[bytes]] = {}
-        columns = [part.column(at).to_pylist() for at in range(3)]
-        for body, properties, hashed in zip(*columns, strict=True):
+        last = pc.max(part.column("queue")).as_py()
+        if last is not None and last >= len(queues):
+            raise _no_queue(last, topic, len(queues))
+        columns = [column.to_pylist() for column in part.columns]
+        for body, properties, hashed, place in zip(*columns, strict=True):
             number += 1
             name = row_id(self._task_id, txn_id, number, hashed, body)
             named = b"%s%s\x01%s\x02" % (properties, ID, name)
-            chosen = self._turn % len(queues) if hashed is None else queue_of(hashed, len(queues))
+            chosen = place
+            if chosen is None and hashed is not None:
+                chosen = queue_of(hashed, len(queues))
+            elif chosen is None:
+                chosen = self._turn % len(queues)
             lanes.setdefault(chosen, []).append(encode_message(body, named))
         for chosen, messages in lanes.items():
             self._sender.put(topic, queues[chosen], messages)
@@ -432,6 +460,16 @@ def _bodies(
             ),
         )
     return [value or b"" for value in values.to_pylist()]
+
+
+def _no_queue(number: int, topic: str = "", queues: int = 0) -> DataError:
+    expected = f"{topic} has {queues}: 0 to {queues - 1}" if topic else "expected 0 or more"
+    return DataError(
+        "rocketmq.no_queue",
+        f"`__partition` of the row is {number}, {expected}",
+        fix="Give the topic more queues, or correct `__partition` at the source; with null, the "
+        "key chooses the queue.",
+    )
 
 
 def _too_large(size: int, properties: int, limit: int) -> DataError:

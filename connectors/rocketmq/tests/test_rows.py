@@ -465,6 +465,29 @@ def test_rows_of_one_key_are_in_one_queue_in_their_order():
     assert sum(map(len, found)) == 300
 
 
+PLACED = pa.schema({"id": pa.int64(), "__partition": pa.int32()})
+
+
+def test_rows_may_choose_their_queue():
+    rows = [{"id": at, "__partition": at % 3 if at % 4 else None} for at in range(24)]
+    with Broker(4) as broker:
+        with sink_task(RocketmqSink, broker.sink(positions="true")) as task:
+            task.write(pa.RecordBatch.from_pylist(rows, PLACED), key_columns=("id",))
+        found = [[json.loads(body)["id"] for body, _ in queue] for queue in broker.queues]
+    for at in (one for one in range(24) if one % 4):
+        assert at in found[at % 3]
+    assert sorted(at for queue in found for at in queue) == list(range(24))
+
+
+def test_a_queue_that_the_topic_lacks_is_an_error(broker):
+    with sink_task(RocketmqSink, broker.sink(positions="true")) as task:
+        put = task.put(pa.RecordBatch.from_pylist([{"id": 1, "__partition": -1}], PLACED), txn_id=1)
+        assert failures(put) == [(0, "rocketmq.no_queue")]
+        with pytest.raises(RemoteError, match="`__partition` of the row is 1, t has 1: 0 to 0"):
+            task.write(pa.RecordBatch.from_pylist([{"id": 1, "__partition": 1}], PLACED))
+    assert not broker.queues[0]
+
+
 def test_what_a_sink_writes_a_source_reads():
     schema = pa.schema(
         {"n": pa.int64(), "text": pa.string(), "__ts_us": pa.int64(), "__headers": HEADERS}

@@ -27,6 +27,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as is_kind
 
+from penstock.model.columns import PARTITION
 from penstock.model.drift_policy import ChangeKind, DriftPolicy, DriftRules
 from penstock.model.errors import DataError, Diagnostic, SchemaError
 from penstock.model.step import ROW, RejectedRow
@@ -64,9 +65,11 @@ class ColumnChange:
 
 
 def compare_schemas(target: pa.Schema, rows: pa.Schema) -> tuple[ColumnChange, ...]:
-    """Return the differences in the order of the target's columns, new columns last."""
+    """Return the differences in the order of the target's columns, new columns last. The number of
+    a row's partition says where the row goes, and is no column of the target.
+    """
     found = []
-    for field in target:
+    for field in (one for one in target if one.name != PARTITION):
         n = rows.get_field_index(field.name)
         after = rows.field(n).type if n >= 0 else None
         if after is None:
@@ -74,7 +77,8 @@ def compare_schemas(target: pa.Schema, rows: pa.Schema) -> tuple[ColumnChange, .
         elif not can_hold(field.type, after):
             kind = ChangeKind.WIDEN if can_hold(after, field.type) else ChangeKind.CHANGE
             found.append(ColumnChange(kind, field.name, field.type, after))
-    new = [field for field in rows if target.get_field_index(field.name) < 0]
+    known = {*target.names, PARTITION}
+    new = [field for field in rows if field.name not in known]
     return (*found, *(ColumnChange(ChangeKind.ADD, field.name, None, field.type) for field in new))
 
 

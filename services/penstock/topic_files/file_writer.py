@@ -19,11 +19,15 @@ import pyarrow.parquet as pq
 import pyarrow.types as kind
 
 from penstock.model import columns
-from penstock.model.errors import RetriableError
+from penstock.model.errors import DataError, RetriableError
 from penstock.topic_files.folder import Folder
 from penstock.topic_files.layout import INDEX, StagedName, new_staged_name, task_in_name
 from penstock.topic_files.locations import folder_from_ticket
-from penstock.topic_files.stored_types import to_stored_rows, to_stored_schema
+from penstock.topic_files.stored_types import (
+    to_stored_rows,
+    to_stored_schema,
+    without_partition,
+)
 from penstock_values.identity import canonical_json
 
 _FNV_OFFSET: Final = np.uint64(0xCBF29CE484222325)
@@ -184,7 +188,8 @@ def write_files(
 
     Raises:
         RetriableError: `topic.disk_full`, `topic.write_failed`.
-        DataError: `engine.out_of_range`: a value does not fit into the table's type.
+        DataError: `engine.out_of_range`: a value does not fit into the table's type;
+            `topic.no_partition`: the topic has no such partition as a row chooses.
         SchemaError: `topic.type_unsupported`.
     """
     return write_files_of_topics(((ticket, batch) for batch in batches), attempt)
@@ -241,9 +246,11 @@ class _SlotFiles:
         if not batch.num_rows:
             return
         if self._schemas is None or self._schemas[0] is not batch.schema:
-            self._schemas = (batch.schema, to_stored_schema(batch.schema))
-        rows = to_stored_rows(batch, self._schemas[1], self._casts)
-        for partition, part in self._divide(rows):
+            self._schemas = (batch.schema, to_stored_schema(without_partition(batch.schema)))
+        rows = to_stored_rows(without_partition(batch), self._schemas[1], self._casts)
+        at = batch.schema.get_field_index(columns.PARTITION)
+        chosen = None if at < 0 else batch.column(at)
+        for partition, part in self._divide(rows, chosen):
             self._file(partition, part.schema).write(part)
 
     def finish(self) -> list[dict[str, Any]]:
@@ -267,12 +274,25 @@ class _SlotFiles:
         for file in self.files.values():
             file.discard()
 
-    def _divide(self, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _divide(
+        self, rows: pa.RecordBatch, chosen: pa.Array | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows of each partition: the one that a row chooses, else that of its key, else
+        that of the task.
+        """
         keys = self._ticket["key_columns"] or _key_column(rows)
-        if self._partitions <= 1 or not keys:
-            yield partition_of_task(self._ticket["task"], self._partitions), rows
+        own = partition_of_task(self._ticket["task"], self._partitions)
+        chooses = chosen is not None and chosen.null_count < len(chosen)
+        if not chooses and (self._partitions <= 1 or not keys):
+            yield own, rows
             return
-        numbers = assign_partitions(rows, keys, self._partitions)
+        if keys:
+            numbers = assign_partitions(rows, keys, self._partitions)
+        else:
+            numbers = np.full(rows.num_rows, own, np.int64)
+        if chosen is not None and chooses:
+            _require_partitions(chosen, self._partitions, self._ticket["topic"])
+            numbers = np.asarray(pc.coalesce(chosen.cast(pa.int64()), pa.array(numbers)))
         order = np.argsort(numbers, kind="stable")  # stable: rows of a partition keep their order
         rows = rows.take(pa.array(order))
         found, starts = np.unique(numbers[order], return_index=True)
@@ -294,6 +314,19 @@ class _SlotFiles:
             file = RowFileWriter(self._folder, new_staged_name(name), schema)
             self.files[partition] = file
         return file
+
+
+def _require_partitions(chosen: pa.Array, partitions: int, topic: str) -> None:
+    for number in pc.min_max(chosen).as_py().values():
+        if not 0 <= number < partitions:
+            raise DataError(
+                "topic.no_partition",
+                f"a row goes to partition {number} of {topic} (`__partition`), which has "
+                f"{partitions}: 0 to {partitions - 1}",
+                fix="Set `topic.partitions` of the source to more, or change `__partition`.",
+                config_path="topic.partitions",
+                dataset=topic,
+            )
 
 
 def _key_column(rows: pa.RecordBatch) -> list[str]:

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.types as kind
 
 from penstock.model.arrow_schema import check_times_of_day, copy_semantic_type
 from penstock.model.errors import DataError, SchemaError
-from penstock.topic_files.layout import POSITION_COLUMNS
+from penstock.topic_files.layout import PARTITION, POSITION_COLUMNS
 from penstock_values.semantic_types import SEMANTIC_TYPE_KEY
 
 MAX_DIGITS: Final = 38
@@ -107,6 +107,20 @@ def to_stored_schema(schema: pa.Schema, dataset: str = "") -> pa.Schema:
     return pa.schema(
         [_stored_field(field, _STORED) for field in schema if not kind.is_null(field.type)]
     )
+
+
+_Columns = TypeVar("_Columns", pa.Schema, pa.RecordBatch)
+
+
+def without_partition(rows: _Columns) -> _Columns:
+    """Return rows, or their schema, without the partition that rows choose: a topic has it as the
+    number of their file.
+    """
+    schema = rows if isinstance(rows, pa.Schema) else rows.schema
+    at = schema.get_field_index(PARTITION)
+    if at < 0:
+        return rows
+    return rows.remove(at) if isinstance(rows, pa.Schema) else rows.remove_column(at)
 
 
 def to_stored_rows(

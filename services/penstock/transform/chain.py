@@ -4,7 +4,7 @@ each dataset into the steps that the engine runs. Transforms of plugins are memb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -119,10 +119,13 @@ class ChainLink:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Transforms in order. `keeps_positions`: the sink wants `__partition` and `__offset`."""
+    """Transforms in order. `keeps_positions`: the sink wants `__partition` and `__offset`;
+    `keeps_partition`: it wants the first of them.
+    """
 
     links: tuple[ChainLink, ...] = ()
     keeps_positions: bool = False
+    keeps_partition: bool = False
 
     @property
     def needs_positions(self) -> bool:
@@ -148,8 +151,7 @@ class Chain:
         Raises:
             ConfigError: a transform cannot be applied to such rows.
         """
-        drops_positions = PARTITION in schema.names and not self.keeps_positions
-        if not self.links and not drops_positions:
+        if not self.links and not self._dropped(schema.names):
             return CompiledChain(dataset, ())
         row, steps = Row.of(schema), list[Step]()
         for at, link in enumerate(self.links):
@@ -161,16 +163,21 @@ class Chain:
             step = change.to_step(link.path)
             if step is not None:
                 steps.append(step)
-        if row.get(PARTITION) is not None and not self.keeps_positions:
-            left = tuple(
-                OutputColumn.unchanged(c) for c in row if c.name not in {PARTITION, OFFSET}
-            )
+        if unwanted := self._dropped([column.name for column in row]):
+            left = tuple(OutputColumn.unchanged(c) for c in row if c.name not in unwanted)
             dropped = project_columns(left, "transforms").to_step("transforms")
             steps += [dropped] if dropped is not None else []
         if steps:
             semantic_types = tuple((c.name, c.semantic_type) for c in row if c.semantic_type)
             steps[-1] = replace(steps[-1], semantic_types=semantic_types)
         return CompiledChain(dataset, tuple(steps))
+
+    def _dropped(self, names: Collection[str]) -> Collection[str]:
+        """Return the columns of a row's position that the sink does not want."""
+        if PARTITION not in names or self.keeps_positions:
+            return ()
+        dropped = {OFFSET} if self.keeps_partition else {PARTITION, OFFSET}
+        return dropped.intersection(names)
 
     def resolve_steps(self, dataset: str, schema: pa.Schema) -> tuple[str, tuple[Step, ...]]:
         """Return the dataset after routing, and the steps, as `compile`."""

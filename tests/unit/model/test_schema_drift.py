@@ -36,6 +36,14 @@ def test_every_difference_has_its_kind():
     }
 
 
+def test_where_rows_go_is_no_column_of_their_target():
+    """Neither rows that begin to choose their partition nor those that stop are another schema."""
+    placed = TARGET.append(pa.field("__partition", pa.int32()))
+    strict = DriftRules(DriftPolicy.FAIL, frozenset(ChangeKind))
+    assert list_schema_requests(TARGET, placed, strict, "t") == (placed,)
+    assert list_schema_requests(placed, TARGET, strict, "t") == (TARGET,)
+
+
 def test_narrower_types_are_not_a_change():
     assert compare_schemas(pa.schema([("id", pa.int64())]), pa.schema([("id", pa.int16())])) == ()
 

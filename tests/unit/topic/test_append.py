@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from penstock.model import faults
 from penstock.model.connector import CommitMode
-from penstock.model.errors import ConfigError, FencedError, InternalError, RetriableError
+from penstock.model.errors import ConfigError, DataError, FencedError, InternalError, RetriableError
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
 from penstock.topic.embedded import delta_log, topic_table, topic_writer
 from penstock.topic.embedded.topic_table import StagedFile
@@ -46,6 +46,63 @@ def test_rows_arrive_once_in_order_of_slot_with_offsets_without_a_gap(tmp_path):
     assert everything.ids == list(range(13))
     assert list(everything.offsets.values()) == [13]
     assert rest.ids == list(range(7, 13))
+
+
+PLACED = SCHEMA.append(pa.field("__partition", pa.int32()))
+
+
+def placed(*partitions):
+    ids = range(len(partitions))
+    names = ["x" for _ in ids]
+    return pa.RecordBatch.from_pydict(
+        {"id": ids, "name": names, "__partition": partitions}, schema=PLACED
+    )
+
+
+@pytest.mark.parametrize("keys", [("id",), ()])
+def test_rows_may_choose_their_partition(tmp_path, keys):
+    async def story():
+        async with EmbeddedTopics(tmp_path) as topics:
+            producer = await Producer(topics, partitions=3).open()
+            await producer.append(1, rows(100, 1))
+            await producer.schema(PLACED, 2, keys)
+            await producer.append(2, placed(2, 1, 2, 1, 2, 2), schema_id=2)
+            places = [place(number) for number in range(3)]
+            return await Consumer(topics, *places).until(lambda it: len(it.rows) == 7)
+
+    found = run(story())
+    assert [at for at in found.ids if at in {0, 2, 4, 5}] == [0, 2, 4, 5]  # in their order
+    table = DeltaTable(str(tmp_path / "t")).to_pyarrow_table()
+    chosen = {row["id"]: row["__partition"] for row in table.to_pylist() if row["id"] < 100}
+    assert chosen == {0: 2, 1: 1, 2: 2, 3: 1, 4: 2, 5: 2}
+    assert set(found.rows[0]) == {"id", "name"}
+
+
+def test_rows_without_a_choice_go_where_their_key_sends_them(tmp_path):
+    async def story():
+        async with EmbeddedTopics(tmp_path) as topics:
+            producer = await Producer(topics, partitions=4).open()
+            await producer.append(1, rows(0, 20))
+            await producer.schema(PLACED, 2)
+            await producer.append(2, placed(*[None] * 19, 3), schema_id=2)
+
+    run(story())
+    found = DeltaTable(str(tmp_path / "t")).to_pyarrow_table().to_pylist()
+    by_key, again = ({one["id"]: one["__partition"] for one in found if (one["name"] == "x") is x}
+                     for x in (False, True))  # fmt: skip
+    assert {at: by_key[at] for at in range(19)} == {at: again[at] for at in range(19)}
+    assert again[19] == 3
+
+
+def test_a_partition_that_a_topic_lacks_is_an_error(tmp_path):
+    async def story():
+        async with EmbeddedTopics(tmp_path) as topics:
+            producer = await Producer(topics, partitions=2).open()
+            await producer.schema(PLACED, 2)
+            await producer.append(1, placed(0, 2), schema_id=2)
+
+    with pytest.raises(DataError, match=r"goes to partition 2 of t .*, which has 2: 0 to 1"):
+        run(story())
 
 
 def test_what_is_not_committed_is_seen_by_nobody(tmp_path):

@@ -1,6 +1,7 @@
 """A chain compiles Kafka Connect's keys to steps, and reports all errors at once."""
 
 import pickle
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -333,6 +334,15 @@ def test_positions_of_rows_are_inserted_and_dropped_behind_the_chain():
     steps = compiled(config, schema=PLACED).steps
     assert dict(steps[0].select)["p"] == "`__partition`"
     assert [name for name, _ in steps[-1].select] == ["id", "p", "o", "__op"]
+
+
+def test_a_sink_may_want_the_partition_or_the_whole_position():
+    partition = replace(build_chain({}), keeps_partition=True)
+    names = pa.schema([("a", pa.int64()), ("__partition", pa.int32()), ("__offset", pa.int64())])
+    (step,) = partition.compile("d", names).steps
+    assert [name for name, _ in step.select] == ["a", "__partition"]
+    assert partition.compile("d", names.remove(2)).steps == ()
+    assert replace(partition, keeps_positions=True).compile("d", names).steps == ()
 
 
 def test_a_condition_may_read_positions():

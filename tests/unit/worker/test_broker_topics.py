@@ -43,7 +43,7 @@ def test_a_source_is_a_pipeline_into_the_brokers():
     assert dict(target.config) == {
         "bootstrap.servers": "b:9092", "sasl.username": "u", "topic": "${dataset}",
         "topic.creation.default.partitions": "4", "offsets.storage.topic": "offsets",
-        "value.converter": "json", "value.converter.schemas.enable": "false",
+        "value.converter": "json", "value.converter.schemas.enable": "false", "positions": "true",
     }  # fmt: skip
     assert dict(found.target("source").config) == {"file": "a"}
     assert found.target("source").version == "7"
@@ -327,7 +327,7 @@ def test_a_source_is_a_pipeline_into_rocketmq():
         "of-the-node",
     )
     assert {**target.config, "access.key": ""} == {
-        "namesrv.addr": "n:9876", "topic": "${dataset}", "topic.queues": "8",
+        "namesrv.addr": "n:9876", "topic": "${dataset}", "topic.queues": "8", "positions": "true",
         "tags.column": "status", "value.converter": "string", "access.key": "",
     }  # fmt: skip
     own = made(SOURCE, ROCKETMQ, topic__partitions="2")

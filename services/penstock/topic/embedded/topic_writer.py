@@ -25,7 +25,7 @@ from penstock.model.topic import NewTopic, Retention
 from penstock.topic.embedded.table_state import TopicSpec
 from penstock.topic.embedded.topic_table import StagedFile, TopicTable, TopicThreads
 from penstock.topic_files.folder import Folder
-from penstock.topic_files.stored_types import to_stored_schema
+from penstock.topic_files.stored_types import to_stored_schema, without_partition
 
 MAX_STATE_BYTES: Final = 48 << 10
 """Size of a state without a manifest. The limit is 64 KiB; the rest is reserved for later
@@ -192,8 +192,9 @@ class TopicWriter:
         created = TopicSpec(new.partitions, keys, retention or new.retention)
         least = self._changes.least_partitions(schema.dataset)
         changed = TopicSpec(least, keys, retention)
-        await self._threads.run(table.ensure, schema.arrow, created, changed)
-        casts = encode_casts(schema.arrow, table.columns)
+        stored = without_partition(schema.arrow)
+        await self._threads.run(table.ensure, stored, created, changed)
+        casts = encode_casts(stored, table.columns)
         self._targets[schema.schema_id] = _Target(table, schema.key_columns, casts)
 
     def ticket(self, txn_id: int, slot: int, schema_id: int) -> dict[str, Any]:

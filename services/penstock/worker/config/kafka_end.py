@@ -69,7 +69,7 @@ def source_end(
         keys["offsets.storage.replication.factor"] = factor
     if "topic.partitions" in config:
         keys.setdefault(f"{_CREATION}default.partitions", str(settings.topic_partitions))
-    return keys | {"connector.class": "kafka-sink", "topic": "${dataset}"}
+    return keys | {"connector.class": "kafka-sink", "topic": "${dataset}", "positions": "true"}
 
 
 def with_mirror_end(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.model.connector import Target
+from penstock.model.connector import ConnectorKind, Target
 from penstock.model.errors import ConfigError, Diagnostic, error_from_diagnostic
 from penstock.model.step import RemoteTransform
 from penstock.plugin.catalog.manifest import Kind
@@ -68,7 +68,9 @@ def build_connector_chain(
     kind = plugin_kinds(host)
     outside = Extensions(functions, lambda name: kind(name) is Kind.TRANSFORM)
     chain = build_chain(resolved.sections.chain, outside)
-    keeps = resolved.writes_plugin and resolved.sections.sink.get(POSITIONS, "").lower() == "true"
+    if not resolved.writes_plugin:  # rows of a topic are new ones in the next
+        return replace(chain, keeps_partition=resolved.kind is ConnectorKind.SOURCE)
+    keeps = resolved.sections.sink.get(POSITIONS, "").lower() == "true"
     return replace(chain, keeps_positions=keeps)
 
 

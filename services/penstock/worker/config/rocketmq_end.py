@@ -37,7 +37,7 @@ def source_end(
     keys = _of_node(node, ConnectorKind.SOURCE)
     if "topic.partitions" in config:
         keys["topic.queues"] = str(settings.topic_partitions)
-    return keys | {"connector.class": "rocketmq-sink", "topic": "${dataset}"}
+    return keys | {"connector.class": "rocketmq-sink", "topic": "${dataset}", "positions": "true"}
 
 
 def sink_end(
