@@ -1,7 +1,8 @@
 """A topic chosen by each row, in all three places that have topics.
 
 From Kafka into Kafka and RocketMQ by TimestampRouter with its defaults, and a rename of what it
-made; from a file into embedded topics by a field.
+made; from a file into embedded topics by a field. Beside them, a topic of Kafka moves to RocketMQ
+by way of an embedded one, by a source and a sink that have `topics` and converters of their own.
 """
 
 from __future__ import annotations
@@ -59,6 +60,16 @@ def numbers(bodies: Iterator[bytes]) -> list[int]:
     return [json.loads(body)["n"] for body in bodies]
 
 
+def bodies_of(rocketmq: RocketmqCluster, topic: str) -> Iterator[bytes]:
+    """Yield what the messages of a topic hold."""
+    queues = rocketmq.client()
+    route = queues.route(topic)
+    queues.close()
+    assert route is not None
+    for queue in route.readable:
+        yield from map(bytes, rocketmq.read(topic, queue.number).bodies)
+
+
 @pytest.mark.timeout(600)
 def test_rows_choose_their_topics_on_every_backend(tmp_path: Path) -> None:
     with KafkaServer(tmp_path / "kafka") as kafka, RocketmqCluster(tmp_path / "mq") as rocketmq:
@@ -93,6 +104,13 @@ def test_rows_choose_their_topics_on_every_backend(tmp_path: Path) -> None:
                 "transforms.by-field.type": "io.confluent.connect.transforms.ExtractTopic$Value",
                 "transforms.by-field.field": "day",
             },
+            "kept": {
+                "connector.class": "kafka-source",
+                "bootstrap.servers": kafka.bootstrap,
+                "topics": "orders",
+                **JSON,
+            },
+            "moved": {**into_rocketmq, "topics": "orders", "topic": "moved", **JSON},
             "read": {
                 "connector.class": "file-sink",
                 "topics": ",".join(f"embedded-{day}" for day in FIRST_MS),
@@ -106,18 +124,11 @@ def test_rows_choose_their_topics_on_every_backend(tmp_path: Path) -> None:
         with Standalone(tmp_path / "node", None, **connectors) as running:
             for name in connectors:
                 running.wait_for(lambda at=name: running.written(at) == 100, f"rows of {name}")
+        assert sorted(numbers(bodies_of(rocketmq, "moved"))) == list(range(100))
         for day, wanted in order.items():
             found = (message.value() for message in kafka.read(f"kafka-{day}"))
             assert numbers(found) == wanted
-            queues = rocketmq.client()
-            route = queues.route(f"rocketmq-{day}")
-            queues.close()
-            found = (
-                bytes(body)
-                for queue in route.readable
-                for body in rocketmq.read(f"rocketmq-{day}", queue.number).bodies
-            )
-            assert sorted(numbers(found)) == sorted(wanted)
+            assert sorted(numbers(bodies_of(rocketmq, f"rocketmq-{day}"))) == sorted(wanted)
             read = [
                 json.loads(line)
                 for file in files.iterdir()

@@ -66,7 +66,7 @@ def split_config(
     config: Mapping[str, str], kind: ConnectorKind, own: Collection[str] = ()
 ) -> ConfigSections:
     """Return the keys of each owner. Keys of a plugin have no prefix; `own` are its keys that the
-    framework has, too.
+    framework has, too: `topics`, or all that begin alike, `value.converter.*`.
 
     Raises:
         ConfigError: `config.unknown_key`: a key of a pipeline belongs to no plugin.
@@ -74,7 +74,7 @@ def split_config(
     framework, chain, plugin, dead_letter_sink = {}, {}, {}, {}
     unused_keys, overrides = [], []
     for key, value in to_framework_names(config).items():
-        if key in own:
+        if is_own_key(key, own):
             plugin[key] = value
         elif key in FRAMEWORK_KEYS:
             framework[key] = value
@@ -101,6 +101,11 @@ def split_config(
         tuple(sorted(unused_keys)),
         tuple(sorted(overrides)),
     )
+
+
+def is_own_key(key: str, own: Collection[str]) -> bool:
+    """Return whether a key is among a plugin's own keys, as in `split_config`."""
+    return key in own or any(one.endswith(".*") and key.startswith(one[:-1]) for one in own)
 
 
 def _split_pipeline(plugin: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

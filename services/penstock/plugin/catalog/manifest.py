@@ -66,7 +66,8 @@ class Kind(StrEnum):
 class ConnectorEntry:
     """A connector of a manifest; configurations may use its name or an alias as the class.
     `own_keys`: keys of a flat configuration that are this connector's, although Penstock has keys
-    of the same names. `max_tasks`: tasks that a process takes; more start another one. 0: any.
+    of the same names; `topic.creation.*` are all that begin so. `max_tasks`: tasks that a process
+    takes; more start another one. 0: any.
     """
 
     name: str

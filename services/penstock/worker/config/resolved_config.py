@@ -21,6 +21,7 @@ from penstock.connector_config.sections import (
     ConfigSections,
     check_keys_without_effect,
     check_rejected_row_keys,
+    is_own_key,
     named_topics,
     plugin_class,
     plugin_version,
@@ -331,7 +332,8 @@ def _resolve_sections(
         name = plugin_class({}, lookup.config, "connector", "connector.class")
         _, entry = host.find(name, plugin_version({}, lookup.config))
         kind = _connector_kind(entry)
-    sections = split_config(lookup.config, kind, entry.own_keys if entry is not None else ())
+    own = entry.own_keys if entry is not None else ()
+    sections = split_config(lookup.config, kind, own)
     _refuse_reach_keys(sections, kind)
     refuse_process_keys(lookup.config)
     for key in lookup.reference_keys - sections.framework.keys():
@@ -341,10 +343,11 @@ def _resolve_sections(
     findings += check_rejected_row_keys(settings, sections, kind)
     backend = select_backend(brokers, settings.topics_backend, kind)
     if backend != EMBEDDED:
-        allowed = {**overrides.without_refused(lookup.config), "name": connector.name}
+        allowed = overrides.without_refused(lookup.config)
+        others = {key: text for key, text in allowed.items() if not is_own_key(key, own)}
         plugin = entry.name if entry is not None else ""
         sections, found = with_topic_end(
-            brokers, backend, sections, settings, kind, allowed, plugin
+            brokers, backend, sections, settings, kind, {**others, "name": connector.name}, plugin
         )
         if topic_role(kind) == "sink":
             sections = replace(sections, sink=without_unknown_keys(sections.sink))
@@ -387,11 +390,11 @@ def _resolve_sections(
 def _find_entry(
     host: PluginHost, kind: ConnectorKind, config: Mapping[str, str]
 ) -> ConnectorEntry | None:
-    """Return the manifest's entry of a source; None where it is not installed: the error
+    """Return the manifest's entry of a source or a sink; None where it is not installed: the error
     comes when its process is wanted.
     """
     name = config.get("connector.class")
-    if kind is not ConnectorKind.SOURCE or not name:
+    if kind not in {ConnectorKind.SOURCE, ConnectorKind.SINK} or not name:
         return None
     try:
         return host.find(name, plugin_version({}, config))[1]
