@@ -34,13 +34,14 @@ class KafkaSourceConfig(MessageConfig):
         "earliest",
         doc="Where a partition begins that was never read, and one whose offset is gone: "
         "`earliest`, at its first message; `latest`, behind its last one; `by_duration:PT1H`, at "
-        "the first message of the last hour. With `none`, an offset that is gone is an error.",
+        "the first message of the last hour; `timestamp:2026-01-31T12:00:00Z`, at the first one of "
+        "a time. With `none`, an offset that is gone is an error.",
         group="Reading",
     )
     positions: bool = key(
         False,
         doc="Whether rows have `__partition` and `__offset`: where their messages are. Transforms "
-        "see them, sinks do not.",
+        "see them, sinks do not. In a topic of another system, rows keep their partition.",
         group="Reading",
     )
     consumer: Mapping[str, str] = key(

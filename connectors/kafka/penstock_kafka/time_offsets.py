@@ -4,31 +4,15 @@ set.
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from penstock_connector import ConfigError, Partition
 from penstock_connector.instants import TIMESTAMP, to_milliseconds
 from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker
-
-BY_DURATION: Final = "by_duration:"
-
-_DURATION: Final = re.compile(
-    r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{1,9})?)S)?)?"
-)
-_SECONDS: Final = (86_400, 3_600, 60, 1)
-
-
-def parse_duration(text: str) -> float | None:
-    """Return the seconds of an ISO 8601 duration, `PT1H30M` or `P2D`; None where it is none."""
-    found = _DURATION.fullmatch(text)
-    if found is None or not any(found.groups()):
-        return None
-    return sum(float(part or 0) * unit for part, unit in zip(found.groups(), _SECONDS, strict=True))
+from penstock_values.start_times import EXAMPLES, is_start_time
 
 
 def require_reset(reset: str, choices: Sequence[str], path: str) -> None:
@@ -37,23 +21,14 @@ def require_reset(reset: str, choices: Sequence[str], path: str) -> None:
     Raises:
         ConfigError: `config.invalid_choice`.
     """
-    is_duration = reset.startswith(BY_DURATION)
-    if reset in choices or (is_duration and parse_duration(reset.removeprefix(BY_DURATION))):
+    if reset in choices or is_start_time(reset):
         return
     raise ConfigError(
         "config.invalid_choice",
         f"`{path}` is {reset[:100]!r}",
-        fix=f"Use {', '.join(choices)}, or a duration such as {BY_DURATION}PT1H.",
+        fix=f"Use {', '.join(choices)}, or a time: {' or '.join(EXAMPLES)}.",
         config_path=path,
     )
-
-
-def reset_time_ms(reset: str) -> int | None:
-    """Return the time from which on `by_duration:…` reads; None for another reset."""
-    if not reset.startswith(BY_DURATION):
-        return None
-    seconds = parse_duration(reset.removeprefix(BY_DURATION)) or 0
-    return int((time.time() - seconds) * 1000)
 
 
 def offset_at(broker: Broker, consumer: Consumer, topic: str, number: int, at_ms: int) -> int:

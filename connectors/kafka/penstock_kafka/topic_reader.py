@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from penstock_connector.messages import Converters, MessageDecoder
 from penstock_kafka.broker import OFFSET_LOST, Broker, to_connector_error
 from penstock_kafka.group_mirror import GroupMirror
 from penstock_kafka.messages import messages_of
-from penstock_kafka.time_offsets import bounds, offset_at, reset_time_ms
+from penstock_kafka.time_offsets import bounds, offset_at
+from penstock_values.start_times import start_time_ms
 
 _QUEUE_KIB: Final = 65_536
 """Messages that are fetched ahead, for all partitions of a task together."""
@@ -163,8 +165,8 @@ class TopicReader:
         return TopicPartition(place.topic, place.partition, low)
 
     def _at_reset(self, topic: str, number: int, partition: Partition) -> TopicPartition:
-        """Return the end of a partition, or the place of the time that `by_duration` means."""
-        at_ms = reset_time_ms(self._reading.reset)
+        """Return the end of a partition, or the place of the time that the reset means."""
+        at_ms = start_time_ms(self._reading.reset, time.time())
         if at_ms is None:
             _, offset = bounds(self._broker, self._consumer, topic, number)
         else:

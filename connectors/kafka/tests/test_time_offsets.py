@@ -4,7 +4,6 @@ import time
 
 import pytest
 from penstock_kafka import KafkaSource
-from penstock_kafka.time_offsets import parse_duration
 
 from penstock_connector import Partition
 from penstock_connector.testing import RemoteError, alter_offsets, source_task
@@ -29,17 +28,6 @@ def config(kafka, topic, **more):
     return given | {name.replace("__", "."): text for name, text in more.items()}
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("PT1H", 3600), ("P1DT1.5S", 86_401.5), ("PT1H30M", 5400), ("P2D", 172_800),
-        ("P", None), ("PT", None), ("1h", None), ("PT-1H", None), ("P1W", None), ("", None),
-    ],
-)  # fmt: skip
-def test_durations_are_those_of_iso_8601(text, seconds):
-    assert parse_duration(text) == seconds
-
-
 @pytest.mark.parametrize(("duration", "ago"), [("PT2H30M", [2, 1]), ("P1D", [3, 2, 1])])
 def test_reading_begins_some_time_ago(kafka, topic, hours, duration, ago):
     given = config(kafka, topic, auto__offset__reset=f"by_duration:{duration}")
@@ -55,7 +43,24 @@ def test_reading_begins_at_the_end_where_nothing_is_so_new(kafka, topic, hours):
         assert [offset["offset"] for offset in task.offsets.values()] == [3]
 
 
-@pytest.mark.parametrize("reset", ["by_duration:1h", "by_duration:PT0S", "by_duration:", "first"])
+def test_reading_begins_at_a_time(kafka, topic, hours):
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime((hours - 2.5 * HOUR_MS) / 1000))
+    given = config(kafka, topic, auto__offset__reset=f"timestamp:{since}")
+    with source_task(KafkaSource, given) as task:
+        assert [row["ago"] for row in task.rows(2)] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "reset",
+    [
+        "timestamp:today",
+        "timestamp:2026-01-31T12:00:00",
+        "by_duration:1h",
+        "by_duration:PT0S",
+        "by_duration:",
+        "first",
+    ],
+)
 def test_another_beginning_is_refused(kafka, topic, reset):
     given = config(kafka, topic, auto__offset__reset=reset)
     with pytest.raises(RemoteError) as caught:

@@ -84,7 +84,7 @@ class RocketmqSourceConfig(MessageConfig):
     positions: bool = key(
         False,
         doc="Whether rows have `__partition` and `__offset`: queue and offset of their messages. "
-        "Transforms see them, sinks do not.",
+        "Transforms see them, sinks do not. In a topic of another system, rows keep that number.",
         group="Reading",
     )
     batch_rows: int = key(50_000, doc="Most messages of a batch.", group="Reading")

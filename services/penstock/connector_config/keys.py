@@ -118,8 +118,8 @@ KEYS: Final = (
     ConfigKey(
         "auto.offset.reset",
         default="earliest",
-        choices=("earliest", "latest", "fail"),
-        doc="Where to start in a topic without an offset, or with one that is gone.",
+        doc="Where to start in a topic without an offset, or with one that is gone: earliest, "
+        "latest, fail (not at all), timestamp:2026-01-31T12:00:00Z, by_duration:PT1H.",
     ),
     ConfigKey("delivery", default="auto", choices=tuple(COMMIT_MODES), doc="Required guarantee."),
     ConfigKey(

@@ -31,6 +31,9 @@ from penstock.model.drift_policy import ChangeKind, DriftPolicy, DriftRules
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.pattern import Pattern
 from penstock.model.topic import Retention, TopicSelection
+from penstock_values.start_times import EXAMPLES, is_start_time
+
+_RESETS: Final = ("earliest", "latest", "fail")
 
 TASK_RESTARTS: Final = RestartPolicy(first_delay_s=0.5, max_delay_s=30.0, healthy_after_s=30.0)
 """Restarts of a task on its worker. A smaller first delay spins on a plugin that crashes at once; a
@@ -109,6 +112,9 @@ def read_settings(framework: Mapping[str, str]) -> tuple[ConnectorSettings, list
     found = replace(_settings(values, topics, rejected_rows), replay=replay)
     if values[RETRY_MAX] == 0 or values[RETRY_MAX] < -1:
         findings.append(_no_retries(values[RETRY_MAX]).diagnostic)
+    reset = values["auto.offset.reset"]
+    if reset not in _RESETS and not is_start_time(reset):
+        findings.append(_no_reset(reset).diagnostic)
     return found, [*findings, *topic_errors, *tolerance_errors, *replay_errors]
 
 
@@ -195,6 +201,15 @@ def _no_retries(number: int) -> ConfigError:
         f"`{RETRY_MAX}` cannot be {number}: rows are alone only when they are written again",
         fix="Write a number of retries, at least 1, or -1 for no limit.",
         config_path=RETRY_MAX,
+    )
+
+
+def _no_reset(text: str) -> ConfigError:
+    return ConfigError(
+        "config.invalid_choice",
+        f"`auto.offset.reset` is {text[:100]!r}",
+        fix=f"Use {', '.join(_RESETS)}, or a time: {' or '.join(EXAMPLES)}.",
+        config_path="auto.offset.reset",
     )
 
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from penstock.model.errors import ConfigError, OffsetLostError, RetriableError
 from penstock.model.stream import BatchReady, Checkpoint, SchemaVersion, SourceWarning
 from penstock.model.topic import Retention
-from penstock.topic.embedded import row_ranges, topic_reader, wakeups
+from penstock.topic.embedded import row_ranges, topic_reader, topic_table, wakeups
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic.embedded.upkeep import compact, expire
 from penstock.topic_files.file_reader import read_files
@@ -366,6 +366,37 @@ def test_latest_of_a_topic_that_is_not_there_yet_misses_none_of_its_rows(tmp_pat
             return await consume(topics, 3, offset=offset, reset="latest")
 
     assert run(story()).ids == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("reset", "wanted"),
+    [
+        ("timestamp:1970-01-01T00:00:02Z", [1, 2, 3]),
+        ("timestamp:1970-01-01T00:00:02.5Z", [2, 3]),
+        ("by_duration:PT7.5S", [2, 3]),
+    ],
+)
+def test_reading_begins_with_what_was_committed_at_a_time(tmp_path, monkeypatch, reset, wanted):
+    async def story():
+        async with EmbeddedTopics(tmp_path) as topics:
+            producer = await Producer(topics).open()
+            for at in range(4):
+                monkeypatch.setattr(topic_table, "_now_ms", lambda at=at: 1000 * (at + 1))
+                await producer.append(at + 1, rows(at, 1))
+            monkeypatch.setattr(topic_reader.time, "time", lambda: 10.0)
+            return await consume(topics, len(wanted), reset=reset)
+
+    assert run(story()).ids == wanted
+
+
+def test_a_reader_of_a_later_time_waits_for_new_rows(tmp_path):
+    async def story():
+        async with EmbeddedTopics(tmp_path) as topics:
+            await (await Producer(topics).open()).append(1, rows(0, 3))
+            consumer = Consumer(topics, place(), reset="timestamp:2999-01-01T00:00:00Z")
+            return await consumer.until(lambda c: bool(c.all(Checkpoint)))
+
+    assert list(run(story()).offsets.values()) == [3]
 
 
 def test_an_unknown_policy_is_refused(tmp_path):

@@ -22,6 +22,13 @@ NODE = {
 }  # fmt: skip
 
 
+ROCKETMQ = {
+    "namesrv.addr": "n:9876", "rocketmq.access.key": "u", "rocketmq.secret.key": "of-the-node",
+    "rocketmq.topic.queues": "8", "rocketmq.tags.column": "status", "rocketmq.tags": "a",
+    "rocketmq.batch.rows": "9", "value.converter": "string", "bootstrap.servers": "b:9092",
+}  # fmt: skip
+
+
 ANY = OverridePolicy("All", None)
 
 
@@ -47,6 +54,41 @@ def test_a_source_is_a_pipeline_into_the_brokers():
     }  # fmt: skip
     assert dict(found.target("source").config) == {"file": "a"}
     assert found.target("source").version == "7"
+
+
+class Brokers:
+    """A host with a connector of another system's topics."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def find(self, name, version=""):
+        own = ("topics", "auto.offset.reset", "value.converter", "value.converter.*")
+        sink = ("topic", "topic.creation.*", "value.converter", "value.converter.*")
+        return None, ConnectorEntry(name, self.kind, own_keys=sink if self.kind == "sink" else own)
+
+
+@pytest.mark.parametrize("node", [{}, NODE, ROCKETMQ])
+def test_a_source_of_topics_has_its_own_and_its_own_converters(node):
+    mine = {"topics": "a", "auto.offset.reset": "none", "value.converter": "avro",
+            "value.converter.schema.registry.url": "http://r"}  # fmt: skip
+    found = made(SOURCE, node, host=Brokers(Kind.SOURCE), **mine)
+    assert dict(found.target("source").config) == mine
+    assert not found.findings
+    if node:
+        assert found.target("sink").config["value.converter"] == node["value.converter"]
+        assert "value.converter.schema.registry.url" not in found.target("sink").config
+
+
+@pytest.mark.parametrize("node", [{}, NODE, ROCKETMQ])
+def test_a_sink_of_topics_reads_those_of_the_node(node):
+    mine = {"topic": "b", "topic.creation.default.partitions": "3", "value.converter": "string"}
+    found = made(SINK, node, host=Brokers(Kind.SINK), topics="a", **mine)
+    assert dict(found.target("sink").config) == mine
+    assert not found.findings
+    assert found.settings.topics.names == ("a",)
+    if node:
+        assert found.target("source").config["value.converter"] == node["value.converter"]
 
 
 class Mirrors:
@@ -312,13 +354,6 @@ def test_a_node_names_the_brokers_that_it_uses(said, keys, found):
         read_broker_topics({"topics.backend": said}, keys)
 
 
-ROCKETMQ = {
-    "namesrv.addr": "n:9876", "rocketmq.access.key": "u", "rocketmq.secret.key": "of-the-node",
-    "rocketmq.topic.queues": "8", "rocketmq.tags.column": "status", "rocketmq.tags": "a",
-    "rocketmq.batch.rows": "9", "value.converter": "string", "bootstrap.servers": "b:9092",
-}  # fmt: skip
-
-
 def test_a_source_is_a_pipeline_into_rocketmq():
     found = made(SOURCE, ROCKETMQ, file="a")
     target = found.target("sink")
@@ -354,6 +389,21 @@ def test_a_sink_is_a_pipeline_out_of_rocketmq():
     }  # fmt: skip
     strict = made(SINK, ROCKETMQ, topics="a", auto__offset__reset="latest").target("source").config
     assert (strict["consume.from.where"], strict["consume.offset.lost"]) == ("last", "last")
+
+
+def test_a_sink_may_begin_at_a_time_on_every_kind_of_topics():
+    reset = "timestamp:2026-01-31T13:00:00+01:00"
+    sink = {"topics": "a", "auto.offset.reset": reset}
+    assert made(SINK, **sink).target("source").config["auto.offset.reset"] == reset
+    asked = made(SINK, ROCKETMQ, **sink).target("source").config
+    assert asked["consume.from.where"] == "timestamp"
+    assert asked["consume.timestamp"] == "2026-01-31T12:00:00.000+00:00"
+    assert asked["consume.offset.lost"] == "first"
+    assert made(SINK, {}, **sink).settings.offset_reset == reset
+    wrong = made(SINK, {}, topics="a", auto__offset__reset="timestamp:today").findings
+    assert [(one.code, one.config_path) for one in wrong] == [
+        ("config.invalid_choice", "auto.offset.reset")
+    ]
 
 
 def test_what_must_not_come_twice_is_not_sent_to_rocketmq():

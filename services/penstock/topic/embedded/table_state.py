@@ -129,6 +129,14 @@ class TopicState:
         files = self.files.get(partition)
         return files[0].base if files else self.next_offset(partition)
 
+    def offset_at(self, partition: int, at_ms: int) -> int:
+        """Return the offset from which on all rows are that were committed at a time or later: the
+        beginning of a file, so some may be older. The next one where there are none.
+        """
+        files = self.files.get(partition, [])
+        found = (file.base for file in files if file.modified_ms >= at_ms)
+        return next(found, self.next_offset(partition))
+
     def files_from(self, partition: int, offset: int, max_files: int) -> Sequence[TopicFile]:
         """Return the first files of a partition with rows at or after an offset."""
         files = self.files.get(partition, [])

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from penstock.model.connector import Partition
 from penstock.model.errors import (
@@ -41,6 +42,7 @@ from penstock.topic.embedded.table_state import TopicFile
 from penstock.topic.embedded.topic_table import PartitionView, TopicTable, TopicThreads, TopicView
 from penstock.topic.embedded.wakeups import Wakeups
 from penstock.topic_files.file_reader import with_position_columns
+from penstock_values.start_times import EXAMPLES, is_start_time, start_time_ms
 
 MAX_VIEW_FILES: Final = 4 * MAX_BATCH_FILES
 """Files of a partition that one view of the topic has."""
@@ -49,8 +51,20 @@ MAX_PENDING_FILES: Final = 2048
 """Files of all announced batches. Their names must fit into one ticket, about 200 bytes for
 each."""
 
-OffsetReset: TypeAlias = Literal["earliest", "latest", "fail"]
-"""Where to start without an offset, or with one whose row no longer exists."""
+Beginning: TypeAlias = Literal["earliest", "latest", "fail", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """Where to start without an offset, or with one whose row no longer exists. `at_ms`: the time
+    of `time`, in milliseconds since 1970.
+    """
+
+    beginning: Beginning
+    at_ms: int | None = None
+
+
+BEGINNINGS: Final = ("earliest", "latest", "fail")
 
 _UNKNOWN: Final = -1
 
@@ -61,14 +75,16 @@ def parse_offset_reset(text: str) -> OffsetReset:
     Raises:
         ConfigError: `topic.bad_reset`.
     """
-    if text not in get_args(OffsetReset):
+    if text in BEGINNINGS:
+        return OffsetReset(cast("Beginning", text))
+    if not is_start_time(text):
         raise ConfigError(
             "topic.bad_reset",
             f"`auto.offset.reset` is `{text}`, which is not a position to start at",
-            fix=f"Use one of {', '.join(get_args(OffsetReset))}.",
+            fix=f"Use one of {', '.join(BEGINNINGS)}, or a time: {' or '.join(EXAMPLES)}.",
             config_path="auto.offset.reset",
         )
-    return cast("OffsetReset", text)
+    return OffsetReset("time", start_time_ms(text, time.time()))
 
 
 @dataclass(slots=True, eq=False)
@@ -101,10 +117,11 @@ class PartitionPosition:
         """Decide where to start while the topic does not exist: all its rows will be new. True when
         the decision must be stored.
         """
-        if self.next != _UNKNOWN or self.reset == "fail":
+        beginning = self.reset.beginning
+        if self.next != _UNKNOWN or beginning == "fail":
             return False
         self.next = 0
-        return self.reset == "latest"
+        return beginning != "earliest"
 
     def move_into(self, view: PartitionView) -> int | None:
         """Move to a readable offset. Returns the number of skipped rows; None when nothing had to
@@ -116,19 +133,24 @@ class PartitionPosition:
         self.end = view.next_offset
         first = view.files[0].base if view.files else self.end
         if self.next == _UNKNOWN:
-            if self.reset == "fail":
+            if self.reset.beginning == "fail":
                 raise self._offset_lost("has no offset")
-            self.next = view.first_offset if self.reset == "earliest" else self.end
+            self.next = self._beginning(view, view.first_offset)
             return 0 if self.next else None
         if self.next > self.end:
             # the policy is for removed rows; this is another topic, or an older copy of it
             raise self._offset_lost(f"ends at {self.end}, {self.next} was requested")
         if self.next >= first:
             return None
-        if self.reset == "fail":
+        if self.reset.beginning == "fail":
             raise self._offset_lost(f"has no row {self.next}; its first row is {first}")
-        wanted, self.next = self.next, first if self.reset == "earliest" else self.end
+        wanted, self.next = self.next, self._beginning(view, first)
         return self.next - wanted
+
+    def _beginning(self, view: PartitionView, first: int) -> int:
+        if self.reset.beginning == "time":
+            return view.offset_at
+        return first if self.reset.beginning == "earliest" else self.end
 
     def _offset_lost(self, what: str) -> OffsetLostError:
         return OffsetLostError(
@@ -158,6 +180,7 @@ class TopicReader:
         the columns `__partition` and `__offset`.
         """
         self._positions = [PartitionPosition.from_partition(one, reset) for one in partitions]
+        self._at_ms = reset.at_ms
         self._tables, self._wakeups, self._threads = tables, wakeups, threads
         self._credit_bytes = credit_bytes
         self._with_positions = with_positions
@@ -239,7 +262,7 @@ class TopicReader:
         for topic, table in self._tables.items():
             table.refresh()
             offsets = {p.number: p.next for p in self._positions if p.topic == topic}
-            views[topic] = table.view(offsets, MAX_VIEW_FILES)
+            views[topic] = table.view(offsets, MAX_VIEW_FILES, self._at_ms)
         return views
 
     def _events(self, views: Mapping[str, TopicView | None]) -> Iterator[ReadEvent]:

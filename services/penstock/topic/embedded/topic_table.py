@@ -81,11 +81,14 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition as a reader sees it: first offset, next offset, and the first files it wants."""
+    """A partition as a reader sees it: first offset, next offset, and the first files it wants.
+    `offset_at`: that of the time for which it asks.
+    """
 
     first_offset: int
     next_offset: int
     files: tuple[TopicFile, ...]
+    offset_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +158,21 @@ class TopicTable:
         with self._state_lock:
             return read(self._state)
 
-    def view(self, offsets: Mapping[int, int], max_files: int) -> TopicView | None:
+    def view(
+        self, offsets: Mapping[int, int], max_files: int, at_ms: int | None = None
+    ) -> TopicView | None:
         """Return the view of a reader that wants partitions from these offsets on, with at most
-        `max_files` of each; None when the topic does not exist.
+        `max_files` of each; None when the topic does not exist. `at_ms`: a time whose offsets it
+        wants to know.
         """
 
         def partition_view(state: TopicState, partition: int, offset: int) -> PartitionView:
             files = state.files_from(partition, offset, max_files)
             return PartitionView(
-                state.first_offset(partition), state.next_offset(partition), tuple(files)
+                state.first_offset(partition),
+                state.next_offset(partition),
+                tuple(files),
+                0 if at_ms is None else state.offset_at(partition, at_ms),
             )
 
         def read(state: TopicState) -> TopicView | None:

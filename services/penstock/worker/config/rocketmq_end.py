@@ -1,14 +1,17 @@
 """The topic's end of a connector whose topics are RocketMQ's: `rocketmq-sink` or
-`rocketmq-source`. Pure.
+`rocketmq-source`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from penstock.connector_config.settings import ConnectorSettings
 from penstock.model.connector import ConnectorKind
+from penstock_values.start_times import start_time_ms
 
 SERVERS: Final = "namesrv.addr"
 
@@ -46,10 +49,18 @@ def sink_end(
     """Return the keys of the source that a sink's rows come from."""
     keys = _of_node(node, ConnectorKind.SINK)
     if "auto.offset.reset" in config or "consume.from.where" not in keys:
-        keys["consume.from.where"] = _BEGINNINGS[settings.offset_reset]
         keys.pop("consume.timestamp", None)
-    keys.setdefault("consume.offset.lost", _LOST[settings.offset_reset])
+        keys |= _beginning(settings.offset_reset)
+    keys.setdefault("consume.offset.lost", _LOST.get(settings.offset_reset, "first"))
     return keys | {"connector.class": "rocketmq-source"}
+
+
+def _beginning(reset: str) -> dict[str, str]:
+    at_ms = start_time_ms(reset, time.time())
+    if at_ms is None:
+        return {"consume.from.where": _BEGINNINGS.get(reset, "first")}
+    at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return {"consume.from.where": "timestamp", "consume.timestamp": at}
 
 
 def dead_letter_end(
