@@ -70,7 +70,7 @@ def _seek(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "offset.nothing_to_alter",
             f"{arguments.name} has no offsets yet",
-            fix="Set where it begins: `auto.offset.reset`, or by_duration:PT1H for the last hour.",
+            fix=f"Set where it begins: `auto.offset.reset=timestamp:{arguments.to}`.",
         )
     wanted = [
         {"partition": one["partition"], "offset": {TIMESTAMP: arguments.to}} for one in listed
