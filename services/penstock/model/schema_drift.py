@@ -27,7 +27,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as is_kind
 
-from penstock.model.columns import PARTITION
+from penstock.model.columns import is_reserved
 from penstock.model.drift_policy import ChangeKind, DriftPolicy, DriftRules
 from penstock.model.errors import DataError, Diagnostic, SchemaError
 from penstock.model.step import ROW, RejectedRow
@@ -65,20 +65,23 @@ class ColumnChange:
 
 
 def compare_schemas(target: pa.Schema, rows: pa.Schema) -> tuple[ColumnChange, ...]:
-    """Return the differences in the order of the target's columns, new columns last. The number of
-    a row's partition says where the row goes, and is no column of the target.
+    """Return the differences in the order of the target's columns, new columns last. A target may
+    lack the reserved columns of rows, and have others: whether a row is a deleted one is never a
+    matter of policies.
     """
     found = []
-    for field in (one for one in target if one.name != PARTITION):
+    for field in target:
         n = rows.get_field_index(field.name)
         after = rows.field(n).type if n >= 0 else None
+        if after is None and is_reserved(field.name):
+            continue
         if after is None:
             found.append(ColumnChange(ChangeKind.DROP, field.name, field.type, None))
         elif not can_hold(field.type, after):
             kind = ChangeKind.WIDEN if can_hold(after, field.type) else ChangeKind.CHANGE
             found.append(ColumnChange(kind, field.name, field.type, after))
-    known = {*target.names, PARTITION}
-    new = [field for field in rows if field.name not in known]
+    known = frozenset(target.names)
+    new = [field for field in rows if field.name not in known and not is_reserved(field.name)]
     return (*found, *(ColumnChange(ChangeKind.ADD, field.name, None, field.type) for field in new))
 
 

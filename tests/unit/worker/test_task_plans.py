@@ -17,6 +17,7 @@ from penstock.model.errors import ConfigError, InternalError
 from penstock.worker import task_plans
 from penstock.worker.config.resolved_config import WorkerContext
 from penstock.worker.task_plans import Planner, assign_partitions, number_plans
+from unit.worker.test_resolved_config import NO_HOST
 
 NAMED = Partition({"file": "a"})
 FINDS = Partition({"find": "*"}, finds_others=True)
@@ -77,11 +78,10 @@ class Topics:
 
 
 def topics_of(**config: str) -> list[str]:
-    host: Any = None
     connector = Connector(
         "c", {"connector.class": "x", **config}, ConnectorKind.SINK, generation="g1"
     )
-    planned = asyncio.run(Planner(WorkerContext(host), Topics()).plan(connector))
+    planned = asyncio.run(Planner(WorkerContext(NO_HOST), Topics()).plan(connector))
     found = [partition.key["topic"] for task in planned.plans for partition in task.partitions]
     return sorted(set(found))
 
@@ -121,7 +121,6 @@ def test_partitions_are_assigned_outside_of_the_event_loop(monkeypatch) -> None:
     monkeypatch.setattr(task_plans, "assign_partitions", noted)
     config = {"topics": "a,b", "tasks.max": "7", "connector.class": "x"}
     connector = Connector("c", config, ConnectorKind.SINK, generation="g1")
-    host: Any = None
-    planned = asyncio.run(Planner(WorkerContext(host), Topics()).plan(connector))
+    planned = asyncio.run(Planner(WorkerContext(NO_HOST), Topics()).plan(connector))
     assert [len(task.partitions) for task in planned.plans] == [286] * 5 + [285] * 2
     assert threading.current_thread() not in where
