@@ -13,14 +13,19 @@ from urllib.parse import urlsplit
 
 from penstock_connector import ConfigError, key
 from penstock_connector.reach import Reach, Reaching
-from penstock_kafka.certificates import KeyStore, TrustStore
 from penstock_kafka.client_settings import LOGIN_PREFIXES
+from penstock_values.security_stores import (
+    STORE_TYPES,
+    KeyStore,
+    SecurityStoreError,
+    TrustStore,
+)
 
 _SERVERS: Final = "bootstrap.servers"
 _OAUTH: Final = "OAUTHBEARER"
 _PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", _OAUTH)
-_STORES: Final = ("", "JKS", "PKCS12", "PEM")
+_STORES: Final = ("", *STORE_TYPES)
 _GROUP: Final = "Connection"
 
 _IGNORED: Final[Mapping[str, str]] = {
@@ -90,8 +95,8 @@ class LoginConfig(Reaching):
     sasl_oauthbearer_scope: str = key("", doc="Scope of the tokens.", group=_GROUP)
     ssl_truststore_location: str = key(
         "",
-        doc="File with the certificates that sign the brokers' (PEM or PKCS12). Empty: those of "
-        "the system.",
+        doc="File with the certificates that sign the brokers' (PEM, PKCS12 or JKS). Empty: "
+        "those of the system.",
         group=_GROUP,
     )
     ssl_truststore_password: str = key("", doc="Its password.", type="password", group=_GROUP)
@@ -103,7 +108,7 @@ class LoginConfig(Reaching):
     )
     ssl_keystore_location: str = key(
         "",
-        doc="File with the certificate of the client and its key (PEM or PKCS12).",
+        doc="File with the certificate of the client and its key (PEM, PKCS12 or JKS).",
         group=_GROUP,
     )
     ssl_keystore_password: str = key("", doc="Its password.", type="password", group=_GROUP)
@@ -264,7 +269,13 @@ class LoginConfig(Reaching):
         if self.security_protocol.startswith("SASL_"):
             found |= self._user()
         if self.security_protocol.endswith("SSL"):
-            found |= self._tls()
+            try:
+                found |= self._tls()
+            except SecurityStoreError as error:
+                message = f"`{error.key}`: {error.why}"
+                raise ConfigError(
+                    "kafka.store", message, fix=error.fix, config_path=error.key
+                ) from None
         return found
 
     def _user(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from penstock_kafka.login import LoginConfig
 
 from penstock_connector import AuthError, ConfigError, RetriableError
 from penstock_connector._config import parse_config, read_config
+from penstock_values import java_keystores
 from support.kafka import PASSWORD, USER
 
 MODULES = "org.apache.kafka.common.security"
@@ -189,14 +190,51 @@ def test_a_client_shows_its_certificate_from_any_store(kafka, tmp_path):
         check(kafka.tls, **tls, **trust)  # without its certificate
 
 
-def test_a_store_that_cannot_be_opened_says_how_to_get_one_that_can(kafka, tmp_path):
+@pytest.mark.parametrize("form", ["JKS", "JCEKS"])
+def test_a_client_shows_its_certificate_from_a_store_of_java(kafka, tmp_path, form):
+    certificate, key = kafka.authority.sign("ada")
+    pkcs12 = _pkcs12(tmp_path / "ada.p12", certificate, key)
+    own = tmp_path / "ada.store"
+    _import(own, form, "-srckeystore", pkcs12, "-alias", "1", "-destkeypass", "of-the-key")
+    trust = tmp_path / "trust.store"
+    _keytool(trust, "importcert", kafka.authority.ca, "-storetype", form)
+    stores = {
+        "security_protocol": "SSL", "ssl_truststore_location": str(trust),
+        "ssl_truststore_password": "changeit", "ssl_truststore_type": form,
+        "ssl_keystore_location": str(own), "ssl_keystore_password": "changeit",
+        "ssl_key_password": "of-the-key",
+    }  # fmt: skip
+    check(kafka.tls, **stores)
+    check(kafka.tls, **stores | {"ssl_truststore_password": ""})  # as in Java, it is not checked
+    for name, text in (("truststore", "password is wrong"), ("keystore", "password is wrong")):
+        with pytest.raises(ConfigError, match=text) as caught:
+            check(kafka.tls, **stores | {f"ssl_{name}_password": "geheim"})
+        _is_of_store(caught.value, f"ssl.{name}.location", f"`ssl.{name}.password`")
+    with pytest.raises(ConfigError, match="password of its key is wrong") as caught:
+        check(kafka.tls, **stores | {"ssl_key_password": "geheim"})
+    _is_of_store(caught.value, "ssl.keystore.location", "`ssl.key.password`")
+
+
+def _is_of_store(error, path, fix):
+    assert (error.code, error.config_path) == ("kafka.store", path)
+    assert fix in error.fix
+    assert "geheim" not in str(error)
+
+
+def test_a_store_of_java_says_how_to_get_another_where_there_is_no_java(
+    kafka, tmp_path, monkeypatch
+):
     jks = tmp_path / "trust.jks"
     _keytool(jks, "importcert", kafka.authority.ca, "-storetype", "JKS")
     tls = {"security_protocol": "SSL"}
-    with pytest.raises(ConfigError) as caught:
-        check(kafka.tls, **tls, ssl_truststore_location=str(jks))
+    with monkeypatch.context() as without_java:
+        without_java.setenv("PATH", str(tmp_path))
+        without_java.delenv("JAVA_HOME", raising=False)
+        without_java.setattr(java_keystores, "_JVMS", tmp_path)
+        with pytest.raises(ConfigError) as caught:
+            check(kafka.tls, **tls, ssl_truststore_location=str(jks))
     assert caught.value.code == "kafka.store"
-    command = caught.value.fix.partition("Convert it: ")[2].partition(";")[0].split()
+    command = caught.value.fix.partition("elsewhere: ")[2].partition(";")[0].split()
     words = ["-srcstorepass", "changeit", "-deststorepass", "changeit", "-noprompt"]
     subprocess.run([*command, *words], check=True, capture_output=True, timeout=60)
     converted = {
@@ -216,6 +254,16 @@ def _keytool(store, command, certificate, *more):
         timeout=60,
     )
     return str(store)
+
+
+def _import(store, form, *more):
+    words = ["-destkeystore", str(store), "-deststoretype", form, "-deststorepass", "changeit"]
+    subprocess.run(
+        ["keytool", "-importkeystore", "-noprompt", "-srcstorepass", "changeit", *words, *more],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
 
 
 def _pkcs12(store, certificate, key):

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import secrets
 import ssl
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
-    NoEncryption,
     PrivateFormat,
-    pkcs12,
+    load_pem_private_key,
 )
 
 from penstock_converters import InvalidConverterError
 from penstock_converters.registry_client import ClientOptions, basic_login, split_url
+from penstock_values.security_stores import (
+    STORE_TYPES,
+    KeyStore,
+    SecurityStoreError,
+    TrustStore,
+)
 
 Config = Mapping[str, str]
-
-_Store = tuple[str, str, bytes | None]
-"""File, form and password of keys and certificates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class ConverterKey:
 URL: Final = "schema.registry.url"
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
 _SSL: Final = "schema.registry.ssl."
-_STORES: Final = ("JKS", "PEM", "PKCS12")
+_HOST_CHECK: Final = f"{_SSL}endpoint.identification.algorithm"
 
 REGISTRY_KEYS: Final = (
     ConverterKey(URL, doc="URLs of the registry, separated by commas: the next one is asked when "
@@ -74,15 +76,22 @@ REGISTRY_KEYS: Final = (
               choices=("STATIC_TOKEN",), doc="Where the token is: in `bearer.auth.token`."),
     ConverterKey("bearer.auth.token", "password", doc="A token."),
     ConverterKey(f"{_SSL}truststore.location", doc="File with the certificates that sign the "
-              "registry's. None: those of the system."),
-    ConverterKey(f"{_SSL}truststore.type", default="JKS", choices=_STORES,
-              doc="Its form. JKS is refused: convert it."),
+              "registry's (PEM, PKCS12 or JKS). None: those of the system."),
+    ConverterKey(f"{_SSL}truststore.type", choices=STORE_TYPES,
+              doc="Its form; none: it is found out."),
     ConverterKey(f"{_SSL}truststore.password", "password", doc="Its password."),
     ConverterKey(f"{_SSL}truststore.certificates", doc="The certificates themselves, in PEM."),
-    ConverterKey(f"{_SSL}keystore.location", doc="File with our certificate and key."),
-    ConverterKey(f"{_SSL}keystore.type", default="JKS", choices=_STORES, doc="Its form."),
+    ConverterKey(f"{_SSL}keystore.location", doc="File with our certificate and key (PEM, PKCS12 "
+              "or JKS)."),
+    ConverterKey(f"{_SSL}keystore.type", choices=STORE_TYPES,
+              doc="Its form; none: it is found out."),
     ConverterKey(f"{_SSL}keystore.password", "password", doc="Its password."),
-    ConverterKey(f"{_SSL}key.password", "password", doc="Password of the key in it."),
+    ConverterKey(f"{_SSL}keystore.certificate.chain", doc="The certificate itself (PEM), instead "
+              "of a file."),
+    ConverterKey(f"{_SSL}keystore.key", "password", doc="The key of that certificate (PEM)."),
+    ConverterKey(f"{_SSL}key.password", "password", doc="Password of the key."),
+    ConverterKey(_HOST_CHECK, default="https", doc="`https`: the certificate must name the "
+              "registry's host; empty: it need not."),
     ConverterKey("http.connect.timeout.ms", "int", 5000, doc="Time to connect. Confluent's default "
               "is a minute."),
     ConverterKey("http.read.timeout.ms", "int", 15_000, doc="Time for an answer. Confluent's "
@@ -288,91 +297,77 @@ def _is_url(text: str) -> bool:
 
 
 def _tls(config: Config) -> Callable[[], ssl.SSLContext | None]:
-    trusted, own = _store(config, "truststore"), _store(config, "keystore")
-    inline = config.get(f"{_SSL}truststore.certificates", "")
-    key_password = config.get(f"{_SSL}key.password", "").encode()
-    if not (trusted or own or inline):
+    """Return what makes the TLS of a registry: its files are read at first use."""
+    password = config.get(f"{_SSL}keystore.password", "")
+    trust = TrustStore(
+        config.get(f"{_SSL}truststore.location", ""),
+        _store_type(config, f"{_SSL}truststore.type"),
+        config.get(f"{_SSL}truststore.password", ""),
+        config.get(f"{_SSL}truststore.certificates", ""),
+        _SSL,
+    )
+    own = KeyStore(
+        config.get(f"{_SSL}keystore.location", ""),
+        _store_type(config, f"{_SSL}keystore.type"),
+        password,
+        config.get(f"{_SSL}keystore.certificate.chain", ""),
+        config.get(f"{_SSL}keystore.key", ""),
+        config.get(f"{_SSL}key.password", "") or password,
+        _SSL,
+    )
+    algorithm = config.get(_HOST_CHECK, "https").strip().lower()
+    if algorithm not in ("https", ""):
+        raise invalid_value(_HOST_CHECK, algorithm, "https, or an empty text")
+    if not any(name.startswith(_SSL) for name in config):
         return lambda: None
-    return lambda: _load_tls(trusted, own, inline, key_password)
+    return lambda: _make_tls(trust, own, checks_host=bool(algorithm))
 
 
-def _load_tls(
-    trusted: _Store | None, own: _Store | None, inline: str, key_password: bytes
-) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=inline or None)
-    if trusted:
-        path, kind, password = trusted
-        key = f"{_SSL}truststore.location"
-        try:
-            if kind == "PKCS12":
-                _, _, more = pkcs12.load_key_and_certificates(_read(path, key), password)
-                texts = [one.public_bytes(Encoding.PEM).decode() for one in more]
-                context.load_verify_locations(cadata="".join(texts))
-            else:
-                context.load_verify_locations(path)
-        except (ValueError, OSError) as error:
-            raise _unreadable(key, path, error) from None
-    if own:
-        _load_own(context, own, key_password)
+def _store_type(config: Config, key: str) -> str:
+    kind = config.get(key, "").strip().upper()
+    if kind not in ("", *STORE_TYPES):
+        raise invalid_value(key, kind, f"one of {', '.join(STORE_TYPES)}, or remove the key")
+    return kind
+
+
+def _make_tls(trust: TrustStore, own: KeyStore, *, checks_host: bool) -> ssl.SSLContext:
+    key = f"{_SSL}truststore.{'location' if trust.location else 'certificates'}"
+    try:
+        context = ssl.create_default_context(cadata=trust.read() or None)
+        context.check_hostname = checks_host
+        if pair := own.read():
+            key = f"{_SSL}keystore.location"
+            _load_own(context, *pair)
+    except SecurityStoreError as error:
+        raise InvalidConverterError(
+            "config.invalid_value",
+            f"`{error.key}`: {error.why}",
+            fix=error.fix,
+            config_path=error.key,
+        ) from None
+    except (ValueError, OSError) as error:
+        raise InvalidConverterError(
+            "config.invalid_value",
+            f"`{key}`: its certificates cannot be used: {error}",
+            fix="Check them: PEM begins with -----BEGIN CERTIFICATE-----.",
+            config_path=key,
+        ) from None
     return context
 
 
-def _store(config: Config, name: str) -> _Store | None:
-    """Return file, form and password of a store."""
-    path = config.get(f"{_SSL}{name}.location", "")
-    kind = config.get(f"{_SSL}{name}.type", "JKS").upper()
-    password = config.get(f"{_SSL}{name}.password", "")
-    if not path:
-        return None
-    if kind not in _STORES:
-        raise invalid_value(f"{_SSL}{name}.type", kind, "PEM or PKCS12")
-    if kind == "JKS":
-        raise InvalidConverterError(
-            "config.invalid_value",
-            f"`{_SSL}{name}.type` is JKS, which only Java reads",
-            fix=f"Convert it: keytool -importkeystore -srckeystore {path} -destkeystore {name}.p12 "
-            f"-deststoretype PKCS12; then name that file, and set `{_SSL}{name}.type=PKCS12`.",
-            config_path=f"{_SSL}{name}.type",
-        )
-    return path, kind, password.encode() or None
-
-
-def _load_own(context: ssl.SSLContext, own: _Store, key_password: bytes) -> None:
-    path, kind, password = own
-    key = f"{_SSL}keystore.location"
-    secret = key_password or password or b""
-    try:
-        if kind == "PEM":
-            context.load_cert_chain(path, password=secret)
-            return
-        private, certificate, more = pkcs12.load_key_and_certificates(_read(path, key), password)
-        if private is None or certificate is None:
-            raise ValueError("it has no key with its certificate")
-        protection = BestAvailableEncryption(secret) if secret else NoEncryption()
-        text = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, protection)
-        text += b"".join(one.public_bytes(Encoding.PEM) for one in (certificate, *more))
-        with tempfile.NamedTemporaryFile() as made:  # of this user alone; the library wants a file
-            made.write(text)
-            made.flush()
-            context.load_cert_chain(made.name, password=secret)
-    except (ValueError, OSError) as error:
-        raise _unreadable(key, path, error) from None
-
-
-def _read(path: str, key: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise _unreadable(key, path, error) from None
-
-
-def _unreadable(key: str, path: str, error: Exception) -> InvalidConverterError:
-    return InvalidConverterError(
-        "config.invalid_value",
-        f"`{key}`: {path} cannot be used: {error}",
-        fix="Check the file, its form (`…store.type`) and its password.",
-        config_path=key,
+def _load_own(context: ssl.SSLContext, chain: str, key: str) -> None:
+    """Load a certificate and its key. The library wants a file: it is this user's alone, and the
+    key in it is encrypted.
+    """
+    secret = secrets.token_bytes(24)
+    private = load_pem_private_key(key.encode(), None)
+    locked = private.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(secret)
     )
+    with tempfile.NamedTemporaryFile() as made:
+        made.write(locked + chain.encode())
+        made.flush()
+        context.load_cert_chain(made.name, password=secret)
 
 
 def check_refused(config: Config) -> None:

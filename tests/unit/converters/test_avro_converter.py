@@ -319,7 +319,7 @@ STORE = "schema.registry.ssl.truststore"
         ({"use.schema.id": "5"}, "use.schema.id", "auto.register.schemas=false"),
         ({BASIC: "SASL_INHERIT"}, BASIC, "URL or USER_INFO"),
         ({BEARER: "OAUTHBEARER"}, BEARER, "a token"),
-        ({f"{STORE}.location": "/t.jks"}, f"{STORE}.type", "keytool -importkeystore"),
+        ({f"{STORE}.type": "BKS"}, f"{STORE}.type", "JKS, JCEKS, PKCS12, PEM"),
         ({"generalized.sum.type.support": "true"}, "generalized.sum.type.support", "false"),
         ({"apicurio.registry.url": "http://r"}, "apicurio.registry.url", "ccompat/v7"),
         ({"schema.registri.url": "x"}, "schema.registri.url", "Its keys are"),

@@ -4,6 +4,7 @@ import base64
 import json
 import socket
 import ssl
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -161,7 +162,7 @@ def test_the_schema_is_sent_as_confluent_does(server):
     assert list(json.loads(body)) == ["schema"]
 
 
-@pytest.mark.parametrize("form", ["PEM", "PKCS12", "none"])
+@pytest.mark.parametrize("form", ["PEM", "PKCS12", "JKS", "none"])
 def test_certificates_of_the_registry_and_ours_are_used(tmp_path, form):
     authority = Authority(tmp_path)
     given = _stores(authority, tmp_path, form)
@@ -201,12 +202,46 @@ def _stores(authority, folder, form):
         trusted.write_bytes(
             pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(root, b"r")], protection)
         )
+    if form == "JKS":
+        own, trusted = _as_jks(own), _as_jks(trusted)
     return {
         f"{prefix}{store}.{name}": value
         for store, file in (("truststore", trusted), ("keystore", own))
         for name, value in (("location", str(file)), ("type", form), ("password", "geheim"))
         if form != "PEM" or name != "password"
     }
+
+
+def _as_jks(store):
+    made = store.with_suffix(".jks")
+    passwords = ["-srcstorepass", "geheim", "-deststorepass", "geheim"]
+    words = ["-srckeystore", str(store), "-destkeystore", str(made), "-deststoretype", "JKS"]
+    subprocess.run(
+        ["keytool", "-importkeystore", "-noprompt", *words, *passwords],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return made
+
+
+def test_the_name_in_a_certificate_is_compared_unless_that_is_turned_off(tmp_path):
+    authority = Authority(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*authority.sign("elsewhere"))
+    server = Server(tls)
+    server.answers.append((200, b'{"id": 7}'))
+    given = {
+        "schema.registry.ssl.truststore.certificates": authority.ca.read_text(),
+        "schema.registry.ssl.endpoint.identification.algorithm": "",
+    }
+    try:
+        write(server.url, **given)
+        given.popitem()
+        with pytest.raises(RegistryUnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+            write(server.url, **given)
+    finally:
+        server.close()
 
 
 def test_a_store_that_cannot_be_read_is_told_at_first_use(tmp_path):
