@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -18,6 +18,48 @@ ClientKind = Literal["producer", "consumer", "admin"]
 
 LOGIN_PREFIXES: Final = ("bootstrap.servers", "security.protocol", "sasl.", "ssl.")
 """Keys of a client that are those of the connection (`penstock_kafka.login`)."""
+
+_JAVA: Final = "it names a class of Java"
+_BY_BROKERS: Final = "the brokers check tokens; a client looks for their end and their user only"
+_OF_BROKERS: Final = "it is a key of brokers, which check tokens"
+
+LOGIN_UNUSED: Final[Mapping[str, str]] = {
+    "ssl.protocol": "OpenSSL chooses the newest version that both sides have",
+    "ssl.enabled.protocols": "OpenSSL chooses the newest version that both sides have",
+    "ssl.cipher.suites": "Java's names of ciphers are not those of OpenSSL",
+    "ssl.provider": _JAVA,
+    "ssl.keymanager.algorithm": _JAVA,
+    "ssl.trustmanager.algorithm": _JAVA,
+    "ssl.secure.random.implementation": _JAVA,
+    "ssl.engine.factory.class": _JAVA,
+    "ssl.client.auth": "it is a key of servers",
+    "sasl.login.class": _JAVA,
+    "sasl.login.callback.handler.class": _JAVA,
+    "sasl.client.callback.handler.class": _JAVA,
+    "sasl.login.connect.timeout.ms": "librdkafka has its own",
+    "sasl.login.read.timeout.ms": "librdkafka has its own",
+    "sasl.login.retry.backoff.ms": "librdkafka has its own",
+    "sasl.login.retry.backoff.max.ms": "librdkafka has its own",
+    "sasl.login.refresh.window.factor": "tokens are renewed at 80 % of their life",
+    "sasl.login.refresh.window.jitter": "tokens are renewed at 80 % of their life",
+    "sasl.login.refresh.min.period.seconds": "tokens are renewed at 80 % of their life",
+    "sasl.login.refresh.buffer.seconds": "tokens are renewed at 80 % of their life",
+    "sasl.oauthbearer.jwt.validator.class": _BY_BROKERS,
+    "sasl.oauthbearer.scope.claim.name": _BY_BROKERS,
+    "sasl.oauthbearer.jwks.endpoint.url": _OF_BROKERS,
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": _OF_BROKERS,
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": _OF_BROKERS,
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": _OF_BROKERS,
+    "sasl.oauthbearer.clock.skew.seconds": _OF_BROKERS,
+    "sasl.oauthbearer.expected.audience": _OF_BROKERS,
+    "sasl.oauthbearer.expected.issuer": _OF_BROKERS,
+    "sasl.kerberos.kinit.cmd": "there is no login by Kerberos",
+    "sasl.kerberos.service.name": "there is no login by Kerberos",
+    "sasl.kerberos.min.time.before.relogin": "there is no login by Kerberos",
+    "sasl.kerberos.ticket.renew.jitter": "there is no login by Kerberos",
+    "sasl.kerberos.ticket.renew.window.factor": "there is no login by Kerberos",
+}
+"""Keys of a connection that do nothing here, and why."""
 
 _MAX_IN_FLIGHT: Final = 5
 """More requests in flight could come out of order, and Kafka's producer refuses them, too."""
@@ -83,7 +125,6 @@ def _in_flight(text: str) -> int:
 
 _TRANSACTIONS: Final = "rows are written in transactions, and those need it to be as it is"
 _NO_GROUP: Final = "partitions are assigned by Penstock, and not by a consumer group"
-_JAVA: Final = "it names a class of Java"
 _CONVERTERS: Final = "the converters make bytes of rows, and rows of bytes"
 _DEADLINES: Final = "requests have deadlines of their own"
 
@@ -203,7 +244,7 @@ def translate(kind: ClientKind, keys: Mapping[str, str]) -> ClientSettings:
     out.
 
     Raises:
-        ConfigError: `config.unknown_key`, `config.invalid_value`, with the prefix `producer.`, ….
+        ConfigError: `config.invalid_value`, with the prefix `producer.`, ….
     """
     table = _TABLES[kind]
     settings: dict[str, Any] = {}
@@ -217,7 +258,8 @@ def translate(kind: ClientKind, keys: Mapping[str, str]) -> ClientSettings:
             continue
         known = table.get(name)
         if known is None:
-            raise _unknown(kind, name, path, table)
+            unused[path] = unknown_key(name, table)
+            continue
         if isinstance(known, str):
             unused[path] = known
             continue
@@ -254,11 +296,7 @@ def _parse(known: _InForce, text: str, path: str) -> Any:
         ) from None
 
 
-def _unknown(kind: ClientKind, name: str, path: str, table: _Table) -> ConfigError:
-    like = difflib.get_close_matches(name, table, n=1)
-    return ConfigError(
-        "config.unknown_key",
-        f"Kafka's {kind} has no key {name!r}",
-        fix=f"Did you mean `{kind}.{like[0]}`?" if like else "Remove it, or correct its name.",
-        config_path=path,
-    )
+def unknown_key(name: str, known: Iterable[str]) -> str:
+    """Return why a key has no effect that Kafka's clients do not have. They ignore it, too."""
+    like = difflib.get_close_matches(name, known, n=1)
+    return "Kafka's client has no such key" + (f"; did you mean `{like[0]}`?" if like else "")

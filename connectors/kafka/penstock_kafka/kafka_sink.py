@@ -134,6 +134,8 @@ class KafkaSinkConfig(MessageConfig, DeadLetterKeys):
             **super().unused_keys(),
             **clients[0].unused,
             **clients[1].unused,
+            **self.unused_client_keys("producer", self.producer),
+            **self.unused_client_keys("admin", self.admin),
             **self.unused_converters(),
             **self._unused_positions(),
         }

@@ -67,7 +67,11 @@ class KafkaSourceConfig(MessageConfig):
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and do nothing, and why."""
-        return {**super().unused_keys(), **translate("consumer", self.consumer).unused}
+        return {
+            **super().unused_keys(),
+            **translate("consumer", self.consumer).unused,
+            **self.unused_client_keys("consumer", self.consumer),
+        }
 
     def require_reach(self) -> None:
         """Refuse brokers and files of the consumer, too."""

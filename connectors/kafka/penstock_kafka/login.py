@@ -5,7 +5,6 @@ librdkafka.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,7 +12,9 @@ from urllib.parse import urlsplit
 
 from penstock_connector import ConfigError, key
 from penstock_connector.reach import Reach, Reaching
-from penstock_kafka.client_settings import LOGIN_PREFIXES
+from penstock_kafka import oauth
+from penstock_kafka.client_settings import LOGIN_PREFIXES, LOGIN_UNUSED, unknown_key
+from penstock_values.jaas import JaasLogin, parse_jaas
 from penstock_values.security_stores import (
     STORE_TYPES,
     KeyStore,
@@ -27,35 +28,6 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", _OAUTH)
 _STORES: Final = ("", *STORE_TYPES)
 _GROUP: Final = "Connection"
-
-_IGNORED: Final[Mapping[str, str]] = {
-    "ssl.protocol": "OpenSSL chooses the newest version that both sides have",
-    "ssl.enabled.protocols": "OpenSSL chooses the newest version that both sides have",
-    "ssl.cipher.suites": "Java's names of ciphers are not those of OpenSSL",
-    "ssl.provider": "it names a class of Java",
-    "ssl.keymanager.algorithm": "it names a class of Java",
-    "ssl.trustmanager.algorithm": "it names a class of Java",
-    "ssl.secure.random.implementation": "it names a class of Java",
-    "ssl.engine.factory.class": "it names a class of Java",
-    "ssl.client.auth": "it is a key of servers",
-    "sasl.login.class": "it names a class of Java",
-    "sasl.login.callback.handler.class": "it names a class of Java",
-    "sasl.client.callback.handler.class": "it names a class of Java",
-    "sasl.login.connect.timeout.ms": "librdkafka has its own",
-    "sasl.login.read.timeout.ms": "librdkafka has its own",
-    "sasl.login.retry.backoff.ms": "librdkafka has its own",
-    "sasl.login.retry.backoff.max.ms": "librdkafka has its own",
-    "sasl.login.refresh.window.factor": "tokens are renewed at 80 % of their life",
-    "sasl.login.refresh.window.jitter": "tokens are renewed at 80 % of their life",
-    "sasl.login.refresh.min.period.seconds": "tokens are renewed at 80 % of their life",
-    "sasl.login.refresh.buffer.seconds": "tokens are renewed at 80 % of their life",
-    "sasl.kerberos.kinit.cmd": "there is no login by Kerberos",
-    "sasl.kerberos.service.name": "there is no login by Kerberos",
-    "sasl.kerberos.min.time.before.relogin": "there is no login by Kerberos",
-    "sasl.kerberos.ticket.renew.jitter": "there is no login by Kerberos",
-    "sasl.kerberos.ticket.renew.window.factor": "there is no login by Kerberos",
-}
-"""Keys of Kafka's clients that do nothing here, and why."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +56,9 @@ class LoginConfig(Reaching):
     )
     sasl_password: str = key("", doc="The user's password.", type="password", group=_GROUP)
     sasl_oauthbearer_token_endpoint_url: str = key(
-        "", doc="Where a client gets its tokens (OAUTHBEARER).", group=_GROUP
+        "",
+        doc="Where a client gets its tokens (OAUTHBEARER): a server, or a file (`file:///…`).",
+        group=_GROUP,
     )
     sasl_oauthbearer_client_credentials_client_id: str = key(
         "", doc="Name of the client there, instead of `sasl.jaas.config`.", group=_GROUP
@@ -93,6 +67,29 @@ class LoginConfig(Reaching):
         "", doc="The client's secret.", type="password", group=_GROUP
     )
     sasl_oauthbearer_scope: str = key("", doc="Scope of the tokens.", group=_GROUP)
+    sasl_oauthbearer_jwt_retriever_class: str = key(
+        "",
+        doc="Where tokens come from, as Kafka names it: `ClientCredentialsJwtRetriever`, "
+        "`JwtBearerJwtRetriever`, `FileJwtRetriever`, or `DefaultJwtRetriever` (the default): the "
+        "third where the URL is a file's, else the first.",
+        group=_GROUP,
+    )
+    sasl_oauthbearer_sub_claim_name: str = key(
+        "", doc="Claim of the tokens that names the user; empty: `sub`.", group=_GROUP
+    )
+    sasl_oauthbearer_header_urlencode: str = key(
+        "",
+        doc="Whether id and secret are URL-encoded where they are sent.",
+        choices=("", "true", "false"),
+        group=_GROUP,
+    )
+    sasl_oauthbearer_assertion: Mapping[str, str] = key(
+        doc="The assertion of `JwtBearerJwtRetriever`: a `file`, or what one is signed with and "
+        "says: `algorithm` (RS256, ES256), `private.key.file`, `private.key.passphrase`, "
+        "`template.file`, `claim.aud`, `claim.iss`, `claim.sub`, `claim.exp.seconds`, "
+        "`claim.nbf.seconds`, `claim.jti.include`.",
+        group=_GROUP,
+    )
     ssl_truststore_location: str = key(
         "",
         doc="File with the certificates that sign the brokers' (PEM, PKCS12 or JKS). Empty: "
@@ -152,21 +149,9 @@ class LoginConfig(Reaching):
                     fix="Write for example broker1:9092,broker2:9092.",
                     config_path="bootstrap.servers",
                 )
-        self._refuse_unknown()
         self._refuse_login_without_effect()
         if self.security_protocol.startswith("SASL_"):
             self._user()
-
-    def _refuse_unknown(self) -> None:
-        known = {field.name.replace("_", ".") for field in dataclasses.fields(self)}
-        for name in self._others():
-            if name not in known and name not in _IGNORED:
-                raise ConfigError(
-                    "config.unknown_key",
-                    f"Kafka's clients have no key {name!r}",
-                    fix="Remove it, or correct its name.",
-                    config_path=name,
-                )
 
     def _others(self) -> Iterator[str]:
         yield from (f"ssl.{name}" for name in self.ssl_other)
@@ -194,16 +179,37 @@ class LoginConfig(Reaching):
                 )
 
     def unused_keys(self) -> Mapping[str, str]:
-        """Return the keys that are set and do nothing, and why."""
-        return {name: _IGNORED[name] for name in self._others() if name in _IGNORED}
+        """Return the keys that are set and do nothing, and why. Kafka's clients ignore keys that
+        they do not know, too.
+        """
+        known = {field.name.replace("_", ".") for field in dataclasses.fields(self)}
+        known |= {f"{oauth.ASSERTION}{name}" for name in oauth.ASSERTION_KEYS}
+        found = dict[str, str]()
+        if self.security_protocol.startswith("SASL_") and self._mechanism() == _OAUTH:
+            found = self._oauth().unused_keys()
+        for name in self._others():
+            if name in LOGIN_UNUSED:
+                found[name] = LOGIN_UNUSED[name]
+            elif name not in known:
+                found[name] = unknown_key(name, (*known, *LOGIN_UNUSED))
+        return found
+
+    def unused_client_keys(self, kind: str, keys: Mapping[str, str]) -> dict[str, str]:
+        """Return those of the keys of a client's own connection (`producer.sasl.…`)."""
+        told = self.login(kind, keys).unused_keys()
+        return {f"{kind}.{name}": why for name, why in told.items() if name in keys}
 
     def require_reach(self) -> None:
         """Refuse a broker, or a file, that the node does not let it reach."""
         for server in self.bootstrap_servers:
             self.reach.require_host(server.rpartition(":")[0], "bootstrap.servers")
-        if self.sasl_oauthbearer_token_endpoint_url:
-            host = urlsplit(self.sasl_oauthbearer_token_endpoint_url).hostname or ""
-            self.reach.require_host(host, "sasl.oauthbearer.token.endpoint.url")
+        if file := self._oauth().token_file():
+            self.reach.require_path(file, oauth.URL)
+        elif url := self.sasl_oauthbearer_token_endpoint_url:
+            self.reach.require_host(urlsplit(url).hostname or "", oauth.URL)
+        for name in oauth.ASSERTION_FILES:
+            if location := self.sasl_oauthbearer_assertion.get(name):
+                self.reach.require_path(location, f"{oauth.ASSERTION}{name}")
         for name in ("ssl.truststore.location", "ssl.keystore.location"):
             if location := getattr(self, name.replace(".", "_")):
                 self.reach.require_path(location, name)
@@ -225,7 +231,12 @@ class LoginConfig(Reaching):
                 )
         servers = (one.strip() for one in keys.get(_SERVERS, "").split(","))
         try:
-            connection = cls(bootstrap_servers=tuple(servers), ssl_other={}, sasl_other={})
+            connection = cls(
+                bootstrap_servers=tuple(servers),
+                ssl_other={},
+                sasl_other={},
+                sasl_oauthbearer_assertion={},
+            )
             connection.bounded_by(reach)
         except ConfigError as error:
             path = f"{prefix}.{error.config_path}"
@@ -247,10 +258,13 @@ class LoginConfig(Reaching):
         values["bootstrap_servers"] = tuple(
             one.strip() for one in own.get(_SERVERS, ",".join(self.bootstrap_servers)).split(",")
         )
-        for other in ("ssl", "sasl"):
-            start = f"{other}."
+        for name, start in (
+            ("ssl_other", "ssl."),
+            ("sasl_other", "sasl."),
+            ("sasl_oauthbearer_assertion", oauth.ASSERTION),
+        ):
             more = {name.removeprefix(start): own[name] for name in own if name.startswith(start)}
-            values[f"{other}_other"] = {**values[f"{other}_other"], **more}
+            values[name] = {**values[name], **more}
         try:
             _require_choices(own)
             login = LoginConfig(**values)
@@ -268,6 +282,8 @@ class LoginConfig(Reaching):
         }
         if self.security_protocol.startswith("SASL_"):
             found |= self._user()
+            if read := found.get("oauth_cb"):
+                read("")  # a file that has no token is an error of the configuration
         if self.security_protocol.endswith("SSL"):
             try:
                 found |= self._tls()
@@ -278,9 +294,28 @@ class LoginConfig(Reaching):
                 ) from None
         return found
 
-    def _user(self) -> dict[str, str]:
-        options = _parse_jaas(self.sasl_jaas_config)
-        mechanism = self.sasl_mechanism or options.get("", "PLAIN")
+    def _mechanism(self) -> str:
+        module = self._jaas().module
+        return self.sasl_mechanism or _MODULES.get(module, "PLAIN")
+
+    def _jaas(self) -> JaasLogin:
+        """Return the login of `sasl.jaas.config`.
+
+        Raises:
+            ConfigError: `kafka.jaas`.
+        """
+        if not self.sasl_jaas_config:
+            return JaasLogin("", {})
+        try:
+            found = parse_jaas(self.sasl_jaas_config)
+        except ValueError as error:
+            raise _invalid_jaas(str(error)) from None
+        if found.module not in _MODULES:
+            raise _invalid_jaas(f"names the login module {found.module[:100]}")
+        return found
+
+    def _user(self) -> dict[str, Any]:
+        mechanism = self._mechanism()
         if not mechanism:
             raise _missing(
                 "`sasl.jaas.config` names ScramLoginModule, which needs `sasl.mechanism`",
@@ -288,7 +323,8 @@ class LoginConfig(Reaching):
                 "Set it to SCRAM-SHA-256 or SCRAM-SHA-512.",
             )
         if mechanism == _OAUTH:
-            return self._client_of_tokens(options)
+            return self._oauth().settings()
+        options = self._jaas().options
         user = self.sasl_username or options.get("username", "")
         if not user:
             raise _missing(
@@ -300,33 +336,22 @@ class LoginConfig(Reaching):
         password = self.sasl_password or options.get("password", "")
         return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
 
-    def _client_of_tokens(self, options: Mapping[str, str]) -> dict[str, str]:
-        url = self.sasl_oauthbearer_token_endpoint_url
-        client = self.sasl_oauthbearer_client_credentials_client_id or options.get("clientId", "")
-        secret = self.sasl_oauthbearer_client_credentials_client_secret
-        for value, name in (
-            (url, "sasl.oauthbearer.token.endpoint.url"),
-            (client, "sasl.oauthbearer.client.credentials.client.id"),
-        ):
-            if not value:
-                raise _missing(f"`sasl.mechanism={_OAUTH}` needs `{name}`", name, f"Set `{name}`.")
-        found = {
-            "sasl.mechanism": _OAUTH,
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.token.endpoint.url": url,
-            "sasl.oauthbearer.client.id": client,
-            "sasl.oauthbearer.client.secret": secret or options.get("clientSecret", ""),
+    def _oauth(self) -> oauth.OAuthLogin:
+        keys = {
+            oauth.URL: self.sasl_oauthbearer_token_endpoint_url,
+            oauth.RETRIEVER: self.sasl_oauthbearer_jwt_retriever_class,
+            oauth.CLIENT_ID: self.sasl_oauthbearer_client_credentials_client_id,
+            oauth.CLIENT_SECRET: self.sasl_oauthbearer_client_credentials_client_secret,
+            oauth.SCOPE: self.sasl_oauthbearer_scope,
+            oauth.SUBJECT: self.sasl_oauthbearer_sub_claim_name,
+            oauth.URL_ENCODES: self.sasl_oauthbearer_header_urlencode,
         }
-        if scope := self.sasl_oauthbearer_scope or options.get("scope", ""):
-            found["sasl.oauthbearer.scope"] = scope
-        extensions = [
-            f"{name.removeprefix('extension_')}={value}"
-            for name, value in options.items()
-            if name.startswith("extension_")
-        ]
-        if extensions:
-            found["sasl.oauthbearer.extensions"] = ",".join(extensions)
-        return found
+        own = self.sasl_oauthbearer_assertion
+        keys |= {
+            f"{oauth.ASSERTION}{name}": own[name] for name in oauth.ASSERTION_KEYS & own.keys()
+        }
+        set_keys = {name: text for name, text in keys.items() if text}
+        return oauth.OAuthLogin(set_keys, self._jaas().options)
 
     def _tls(self) -> dict[str, str]:
         found = {
@@ -366,10 +391,6 @@ def _require_choices(own: Mapping[str, str]) -> None:
             )
 
 
-_JAAS: Final = re.compile(
-    r"\s*([\w.]+)\s+(required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL
-)
-_OPTION: Final = re.compile(r"""\s*([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s"';]+))""")
 _MODULES: Final[Mapping[str, str]] = {
     "PlainLoginModule": "PLAIN",
     "ScramLoginModule": "",  # one of two: `sasl.mechanism` says which
@@ -377,36 +398,7 @@ _MODULES: Final[Mapping[str, str]] = {
 }
 
 
-def _parse_jaas(text: str) -> dict[str, str]:
-    """Return the options of the module that `sasl.jaas.config` names, and its mechanism by an empty
-    name.
-
-    Raises:
-        ConfigError: `kafka.jaas`.
-    """
-    if not text:
-        return {}
-    found = _JAAS.fullmatch(text)
-    module = found[1].rpartition(".")[2] if found else ""
-    if found is None or module not in _MODULES:
-        raise _jaas(
-            f"names the login module {module[:100]}"
-            if found
-            else "is not of the form that Java's clients read"
-        )
-    options, at, rest = {"": _MODULES[module]}, 0, found[3]
-    while rest[at:].strip():
-        option = _OPTION.match(rest, at)
-        if option is None:
-            raise _jaas('has an option that is not name="value"')
-        quoted, single, plain = option[2], option[3], option[4]
-        value = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else single or plain or ""
-        options[option[1]] = value
-        at = option.end()
-    return options
-
-
-def _jaas(why: str) -> ConfigError:
+def _invalid_jaas(why: str) -> ConfigError:
     return ConfigError(
         "kafka.jaas",
         f"`sasl.jaas.config` {why}",

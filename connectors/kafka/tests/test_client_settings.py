@@ -33,19 +33,27 @@ def test_every_setting_is_one_that_the_client_takes(kind, client):
 @pytest.mark.parametrize(
     ("kind", "keys", "path"),
     [
-        ("producer", {"linger.mss": "5"}, "producer.linger.mss"),
         ("producer", {"linger.ms": "soon"}, "producer.linger.ms"),
         ("producer", {"max.in.flight.requests.per.connection": "9"}, ""),
         ("producer", {"retries": "0"}, "producer.retries"),
         ("producer", {"partitioner.class": "org.example.Mine"}, "producer.partitioner.class"),
         ("consumer", {"isolation.level": "none"}, "consumer.isolation.level"),
-        ("admin", {"linger.ms": "5"}, "admin.linger.ms"),
     ],
 )
 def test_a_setting_that_means_nothing_is_refused_by_its_key(kind, keys, path):
     with pytest.raises(ConfigError) as caught:
         translate(kind, keys)
     assert caught.value.config_path == (path or f"{kind}.{next(iter(keys))}")
+
+
+def test_a_setting_that_no_client_has_is_told_as_kafka_tells_it():
+    told = translate("producer", {"linger.mss": "5", "linger.ms": "5", "of.mine": "x"})
+    assert told.settings == {"linger.ms": 5}
+    assert told.unused == {
+        "producer.linger.mss": "Kafka's client has no such key; did you mean `linger.ms`?",
+        "producer.of.mine": "Kafka's client has no such key",
+    }
+    assert translate("admin", {"linger.ms": "5"}).unused.keys() == {"admin.linger.ms"}
 
 
 def test_rows_without_keys_in_view_go_anywhere():

@@ -1,11 +1,6 @@
 """Who a connector is at the brokers: the keys of Kafka's clients, at a broker that asks."""
 
-import base64
-import json
 import subprocess
-import threading
-import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
@@ -68,7 +63,6 @@ def test_the_login_of_a_client_in_java_is_read():
             "config.missing",
             "sasl.oauthbearer.token.endpoint.url",
         ),
-        ({"sasl_pasword": "x"}, "config.unknown_key", "sasl.pasword"),
         ({"ssl_truststore_location": "/x"}, "config.conflict", "ssl.truststore.location"),
     ],
 )
@@ -82,6 +76,21 @@ def test_what_cannot_be_a_login_is_refused(keys, code, path):
 def test_a_key_that_does_nothing_says_why():
     config = login(ssl_cipher_suites="x", sasl_login_class="y")
     assert set(config.unused_keys()) == {"ssl.cipher.suites", "sasl.login.class"}
+
+
+def test_a_key_that_no_client_has_does_nothing_and_says_what_may_be_meant():
+    told = login(sasl_pasword="x", ssl_quality="best").unused_keys()
+    assert told == {
+        "sasl.pasword": "Kafka's client has no such key; did you mean `sasl.password`?",
+        "ssl.quality": "Kafka's client has no such key",
+    }
+
+
+def test_keys_of_a_clients_own_login_say_why_they_do_nothing():
+    config = {"bootstrap.servers": "b:1", "topics": "t", "consumer.client.id": "c"}
+    own = {"consumer.sasl.login.class": "x", "consumer.ssl.qualty": "y"}
+    told = parse_config(KafkaSourceConfig, config | own).unused_keys()
+    assert told.keys() == own.keys()
 
 
 def test_a_client_may_be_somebody_else():
@@ -120,50 +129,6 @@ def test_a_user_logs_in_by_any_mechanism(kafka):
     wrong = jaas("plain.PlainLoginModule", username=USER, password="no")
     with pytest.raises(AuthError, match=r"kafka\.not_authorized"):
         check(kafka.guarded, **SASL, sasl_jaas_config=wrong)
-
-
-@pytest.fixture
-def tokens():
-    """A server that gives tokens to one client, and takes note of what it was asked."""
-    asked = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            known = base64.b64encode(b"penstock:secret-of-client").decode()
-            is_known = self.headers["Authorization"] == f"Basic {known}"
-            self.send_response(200 if is_known else 401)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(json.dumps({"access_token": _token("ada")}).encode())
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/token", asked
-    server.shutdown()
-    server.server_close()
-
-
-def _token(user):
-    now = int(time.time())
-    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + 600})
-    encoded = [base64.urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=") for one in parts]
-    return b".".join([*encoded, b""]).decode()
-
-
-def test_a_client_logs_in_by_a_token(kafka, tokens):
-    url, asked = tokens
-    keys = {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_endpoint_url": url}
-    module = "oauthbearer.OAuthBearerLoginModule"
-    options = {"clientId": "penstock", "clientSecret": "secret-of-client", "scope": "topics"}
-    check(kafka.guarded, **keys, sasl_jaas_config=jaas(module, **options))
-    assert "scope=topics" in asked[0]
-    client = "sasl_oauthbearer_client_credentials_client_"
-    with pytest.raises(AuthError):
-        check(kafka.guarded, **keys, **{f"{client}id": "penstock", f"{client}secret": "wrong"})
 
 
 def test_a_client_shows_its_certificate_from_any_store(kafka, tmp_path):

@@ -12,6 +12,7 @@
 - `semantic_types`: what a column is, where Arrow has no type for it
 - `security_stores`: certificates and keys from the files that Java's clients read
 - `java_keystores`: JKS and JCEKS as PKCS12
+- `jaas`: the login in `sasl.jaas.config`
 
 It imports nothing of Penstock but the generated protocol. The services may import this package of
 the SDK, and no other one.

@@ -9,7 +9,7 @@ from typing import Final
 from penstock_connector import ConfigError, key
 from penstock_connector.reach import Reach
 from penstock_kafka.broker import Broker
-from penstock_kafka.client_settings import translate
+from penstock_kafka.client_settings import ClientKind, translate
 from penstock_kafka.login import LoginConfig
 from penstock_kafka.mirror.keys_without_effect import KeysWithoutEffect
 from penstock_kafka.mirror.policy import ReplicationPolicy
@@ -92,7 +92,19 @@ class MirrorConfig(KeysWithoutEffect):
         """Return the keys that are set and do nothing, and why."""
         return {
             **{f"producer.{name}": _OF_SINK for name in self.producer},
-            **translate("admin", {**self.admin, **self.source_admin, **self.target_admin}).unused,
+            **unused_client_keys("admin", "admin", self.admin),
+            **unused_client_keys("admin", "source.admin", self.source_admin),
+            **unused_client_keys("admin", "target.admin", self.target_admin),
+            **self._unused_of_logins(),
+        }
+
+    def _unused_of_logins(self) -> dict[str, str]:
+        logins = {"source.cluster": self.source_login(), "target.cluster": self.target_login()}
+        return {
+            f"{prefix}.{name}": why
+            for prefix, login in logins.items()
+            if login is not None
+            for name, why in login.unused_keys().items()
         }
 
     def require_reach(self) -> None:
@@ -146,6 +158,12 @@ class MirrorConfig(KeysWithoutEffect):
         if login is None:
             return None
         return Broker(login, "admin", {**self.admin, **self.target_admin})
+
+
+def unused_client_keys(kind: ClientKind, prefix: str, keys: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of a client that do nothing, and why. `prefix` is what they begin with."""
+    told = translate(kind, keys).unused
+    return {f"{prefix}.{path.removeprefix(f'{kind}.')}": why for path, why in told.items()}
 
 
 def _login(prefix: str, keys: Mapping[str, str], reach: Reach) -> LoginConfig:

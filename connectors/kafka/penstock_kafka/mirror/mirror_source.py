@@ -16,7 +16,7 @@ from penstock_converters.registry import create_converter
 from penstock_kafka.broker import Broker
 from penstock_kafka.client_settings import translate
 from penstock_kafka.kafka_source import RESETS
-from penstock_kafka.mirror.config import MirrorConfig
+from penstock_kafka.mirror.config import MirrorConfig, unused_client_keys
 from penstock_kafka.mirror.policy import NameFilter
 from penstock_kafka.mirror.target_topics import EXCLUDED, TargetTopics
 from penstock_kafka.time_offsets import require_reset, resolve_offsets
@@ -76,7 +76,10 @@ class MirrorSourceConfig(MirrorConfig):
         of_target = self._changed_keys_of_target() if self.target_login() is None else ()
         return {
             **super().unused_keys(),
-            **translate("consumer", self.consumer_keys).unused,
+            **unused_client_keys("consumer", "consumer", _without_reset(self.consumer)),
+            **unused_client_keys(
+                "consumer", "source.consumer", _without_reset(self.source_consumer)
+            ),
             **dict.fromkeys(of_target, _NO_TARGET),
         }
 
@@ -89,8 +92,7 @@ class MirrorSourceConfig(MirrorConfig):
     @property
     def consumer_keys(self) -> dict[str, str]:
         """Settings of the consumer, but for where it begins."""
-        keys = {**self.consumer, **self.source_consumer}
-        return {name: text for name, text in keys.items() if name != _RESET}
+        return _without_reset({**self.consumer, **self.source_consumer})
 
     @property
     def reset(self) -> str:
@@ -126,6 +128,10 @@ class MirrorSourceConfig(MirrorConfig):
             for topic, found in sorted(known.items())
             if policy.mirrors(topic, target, names)
         }
+
+
+def _without_reset(keys: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in keys.items() if name != _RESET}
 
 
 class MirrorSource(Source[MirrorSourceConfig]):
