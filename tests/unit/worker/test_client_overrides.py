@@ -1,17 +1,28 @@
 """Which settings of Kafka's clients a connector may set."""
 
+import asyncio
+import logging
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from penstock.model.config_def import parse
+from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, Severity
+from penstock.plugin.catalog.registry import PluginPath
+from penstock.plugin.host import PluginHost
+from penstock.secrets.resolution import NO_SECRETS
+from penstock.worker.admin.connector_plugins import Validator
+from penstock.worker.config.broker_topics import BrokerTopics
 from penstock.worker.config.client_overrides import (
     TUNING,
     OverridePolicy,
     override_policy,
     unused_override,
 )
+from penstock.worker.config.reach import ConnectorBounds
+from penstock.worker.config.resolved_config import WorkerContext
 from penstock.worker.process_keys import KEYS
 from penstock.worker.process_settings import read_worker_settings
 
@@ -71,3 +82,57 @@ def test_an_unknown_policy_is_refused():
         override_policy("Al", ())
     assert caught.value.code == "config.bad_choice"
     assert caught.value.diagnostic.config_path == "connector.client.config.override.policy"
+
+
+NODE = {
+    "bootstrap.servers": "127.0.0.1:1", "producer.linger.mss": "1", "producer.acks": "all",
+    "producer.linger.ms": "5", "consumer.linger.ms": "5",
+}  # fmt: skip
+
+
+def validate(*configs, node=NODE):
+    """Return what is told of connectors of one worker, whose brokers are not asked."""
+
+    async def run(runtime):
+        host = PluginHost(PluginPath(()), Path(runtime) / "p")
+        bounds = ConnectorBounds(OverridePolicy("All", None))
+        validator = Validator(
+            WorkerContext(host, NO_SECRETS, bounds, (), BrokerTopics("kafka", node))
+        )
+        source = {"connector.class": "file-source", "file": "/none", "topic": "t"}
+        found = [
+            (
+                await validator.validate(Connector("c", source | one, ConnectorKind.SOURCE))
+            ).diagnostics
+            for one in configs
+        ]
+        await host.close(1.0)
+        return found
+
+    with tempfile.TemporaryDirectory() as runtime:  # sockets want short paths
+        return asyncio.run(run(runtime))
+
+
+def test_a_key_of_the_worker_without_effect_is_logged_once_and_told_to_no_connector(caplog):
+    with caplog.at_level(logging.WARNING):
+        found = validate({}, {})
+    assert found == [(), ()]
+    told = [one.getMessage() for one in caplog.records if "key of the worker" in one.message]
+    assert sorted(one.partition("`")[2].partition("`")[0] for one in told) == [
+        "producer.acks", "producer.linger.mss",
+    ]  # fmt: skip
+
+
+def test_a_key_of_the_connector_that_no_client_has_is_a_warning():
+    (found,) = validate({"producer.override.linger.mss": "1"})
+    assert [(one.code, one.severity, one.config_path) for one in found] == [
+        ("config.no_effect", Severity.WARNING, "producer.override.linger.mss")
+    ]
+    assert "`producer.override.linger.mss`" in found[0].message
+
+
+def test_a_wrong_value_of_the_worker_is_an_error_of_every_connector():
+    for found in validate({}, {}, node=NODE | {"producer.linger.ms": "soon"}):
+        assert [(one.code, one.config_path) for one in found] == [
+            ("config.invalid_value", "producer.linger.ms")
+        ]

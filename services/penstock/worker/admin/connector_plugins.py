@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -50,6 +51,8 @@ from penstock_converters.registry import (
     create_converter,
     unknown_keys,
 )
+
+log = logging.getLogger(__name__)
 
 _CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
 _REGISTRY_CONVERTERS: Final = (
@@ -192,6 +195,7 @@ class Validator:
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
+        self._reported: set[str] = set()
 
     async def validate(self, connector: Connector) -> ValidatedConnector:
         """Return the findings, values and secret keys of a configuration."""
@@ -254,10 +258,24 @@ class Validator:
             *await self._validate_converters(role, resolved),
         ]
         names = DEAD_LETTER_KEYS if role == DLQ_SINK else {}
-        return [
-            replace(one, config_path=to_connector_key(one.config_path, resolved.values, names))
-            for one in findings
-        ]
+        findings = [_with_connector_key(one, resolved.values, names) for one in findings]
+        return [one for one in findings if not self._is_of_node(one, resolved)]
+
+    def _is_of_node(self, found: Diagnostic, resolved: ResolvedConfig) -> bool:
+        """Return whether a warning is about a key of the node's file, which no user of a connector
+        can change. It is logged, once.
+        """
+        key = found.config_path
+        if (
+            found.severity is not Severity.WARNING
+            or key in resolved.values
+            or key not in self._context.brokers.keys
+        ):
+            return False
+        if key not in self._reported:
+            self._reported.add(key)
+            log.warning("a key of the worker: %s", found.message)
+        return True
 
     async def _validate_plugin(
         self, role: str, resolved: ResolvedConfig
@@ -283,6 +301,17 @@ class Validator:
         given = target.config.keys() | target.secrets.keys()
         names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
         return findings, values, [resolved.full_key(name, role) for name in names if name in given]
+
+
+def _with_connector_key(
+    found: Diagnostic, config: Mapping[str, str], names: Mapping[str, str]
+) -> Diagnostic:
+    """Return a diagnostic of the plugin at the brokers with the name that its key has in a
+    connector.
+    """
+    key = to_connector_key(found.config_path, config, names)
+    message = found.message.replace(f"`{found.config_path}`", f"`{key}`")
+    return replace(found, config_path=key, message=message)
 
 
 def _check_replayable(resolved: ResolvedConfig) -> Iterator[Diagnostic]:
