@@ -105,6 +105,10 @@ class MessageConfig(ConverterKeys, LoginConfig):
         super().__post_init__()
         self.check_converters()
 
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the keys that are set and do nothing, and why."""
+        return {**super().unused_keys(), **self.unused_converter_keys()}
+
 
 class Broker:
     """The brokers of a configuration, as one kind of client sees them.

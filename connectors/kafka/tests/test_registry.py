@@ -22,6 +22,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 from penstock_kafka import KafkaSink, KafkaSource
 
+from penstock_connector._config import read_config
 from penstock_connector.testing import RemoteError, sink_task, source_task
 from support.processes import free_ports
 from support.registry import SchemaRegistryServer
@@ -234,6 +235,20 @@ def test_a_change_that_the_registry_refuses_is_refused_as_a_schema(kafka, regist
     ):
         task.write([{"n": "a text"}], dataset="d")
     assert len(kafka.read(topic)) == 1
+
+
+def test_a_schema_of_rows_is_registered_even_where_the_latest_is_wanted(
+    kafka, registry, client, topic
+):
+    """As in Confluent's serializers, whose defaults register schemas."""
+    latest = {"value.converter.use.latest.version": "true"}
+    config, errors = read_config(KafkaSink.config_type, sink(kafka, topic, registry.url, **latest))
+    assert not errors
+    assert config.unused_keys().keys() == latest.keys()
+    with sink_task(KafkaSink, sink(kafka, topic, registry.url, **latest)) as task:
+        task.write([{"a": 1}], dataset="d")
+        task.write([{"a": 2, "b": "x"}], dataset="d")
+    assert len(client.get_versions(f"{topic}-value")) == 2
 
 
 def test_a_message_whose_schema_the_registry_does_not_know_is_a_bad_row(kafka, registry, topic):

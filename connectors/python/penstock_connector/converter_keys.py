@@ -12,7 +12,7 @@ from penstock_connector.messages import Converters
 from penstock_connector.plugin_converter import PluginConverter
 from penstock_connector.reach import Reaching
 from penstock_converters import Converter, InvalidConverterError
-from penstock_converters.registry import create_converter
+from penstock_converters.registry import create_converter, unused_keys
 from penstock_converters.registry_keys import URL, registry_files, registry_hosts
 from penstock_values.converter_process import PROCESS, ConverterProcess
 
@@ -91,6 +91,18 @@ class ConverterKeys(Reaching):
                 self.reach.require_host(host, f"{path}.{URL}")
             for name in registry_files(keys):
                 self.reach.require_path(keys[name], f"{path}.{name}")
+
+    def unused_converter_keys(self) -> dict[str, str]:
+        """Return the keys of converters that do nothing beside the others, and why."""
+        sides = (
+            ("key.converter", self.key_converter, self.key_converter_keys),
+            ("value.converter", self.value_converter, self.value_converter_keys),
+        )
+        return {
+            f"{path}.{key}": why
+            for path, name, keys in sides
+            for key, why in unused_keys(name, keys).items()
+        }
 
     def named_converters(self) -> list[str]:
         """Return the keys that name another converter than the default."""

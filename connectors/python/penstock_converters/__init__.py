@@ -30,7 +30,12 @@
 - `ragged`            arrays of pieces of bytes
 - `schema_registry`   which schema of a registry messages have
 - `registry_client`   asks a registry over HTTP
-- `registry_keys`     the keys of a registry: where it is, who we are there, what it is asked
+- `registry_http`     one question over HTTP, bounded in time and size
+- `registry_tokens`   tokens for a registry, from an issuer
+- `registry_keys`     the keys of a registry: where it is, what it is asked
+- `registry_login`    who we are there, and by which way it is reached
+- `registry_tls`      its certificates, and ours
+- `config_values`     keys of converters, and how their values are read
 
 A converter handles one side of a message: its key or its value. Services and connectors share this
 package: it imports neither.

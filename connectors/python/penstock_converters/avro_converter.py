@@ -14,6 +14,7 @@ from penstock_converters.avro_decoder import AvroDecoder
 from penstock_converters.avro_encoder import AvroEncoder
 from penstock_converters.avro_schema import AvroType, parse_avro_schema
 from penstock_converters.byte_reader import REASONS
+from penstock_converters.config_values import Config, ConverterKey, read_flag, read_number
 from penstock_converters.connect_schema import to_arrow_field, to_connect_schema
 from penstock_converters.framing import (
     FramedConverter,
@@ -24,7 +25,6 @@ from penstock_converters.framing import (
 )
 from penstock_converters.ragged import Bytes, Ints
 from penstock_converters.registry_client import RegisteredSchema
-from penstock_converters.registry_keys import Config, ConverterKey, read_flag, read_number
 from penstock_converters.schema_registry import SchemaRegistry, SchemaToUse
 
 AVRO_KEYS = (

@@ -8,6 +8,13 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
+from penstock_converters.config_values import (
+    Config,
+    ConverterKey,
+    invalid_value,
+    read_flag,
+    read_number,
+)
 from penstock_converters.connect_schema import (
     ConnectSchema,
     InvalidSchemaError,
@@ -39,13 +46,6 @@ from penstock_converters.json_values import (
 )
 from penstock_converters.ragged import Bytes, Ints, slices
 from penstock_converters.registry_client import RegisteredSchema
-from penstock_converters.registry_keys import (
-    Config,
-    ConverterKey,
-    invalid_value,
-    read_flag,
-    read_number,
-)
 from penstock_converters.schema_registry import SchemaRegistry, SchemaToUse
 
 JSON_SCHEMA_KEYS: Final = (

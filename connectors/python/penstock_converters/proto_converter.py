@@ -11,6 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock_converters.byte_reader import NO_MESSAGE, REASONS, Cursor, padded, zigzag
+from penstock_converters.config_values import (
+    Config,
+    ConverterKey,
+    invalid_value,
+    read_flag,
+    read_number,
+)
 from penstock_converters.connect_schema import (
     InvalidSchemaError,
     to_arrow_field,
@@ -30,13 +37,6 @@ from penstock_converters.proto_schema import ProtoFile, parse_proto
 from penstock_converters.proto_types import ProtoMessage
 from penstock_converters.ragged import Bytes, Ints, join, repeat
 from penstock_converters.registry_client import RegisteredSchema
-from penstock_converters.registry_keys import (
-    Config,
-    ConverterKey,
-    invalid_value,
-    read_flag,
-    read_number,
-)
 from penstock_converters.schema_registry import Cache, SchemaRegistry, SchemaToUse
 
 _MAX_PATH: Final = 16

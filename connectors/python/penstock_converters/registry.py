@@ -9,6 +9,13 @@ from typing import Final
 
 from penstock_converters import Converter, InvalidConverterError
 from penstock_converters.avro_converter import AVRO_KEYS, AvroConverter, read_avro_options
+from penstock_converters.config_values import (
+    Config,
+    ConverterKey,
+    invalid_value,
+    read_flag,
+    read_number,
+)
 from penstock_converters.connect_schema import InvalidSchemaError
 from penstock_converters.json_converter import JsonConverter, JsonOptions
 from penstock_converters.json_schema_converter import (
@@ -22,16 +29,13 @@ from penstock_converters.proto_converter import (
     read_proto_options,
 )
 from penstock_converters.registry_keys import (
+    LONG_NAMES,
     REFUSED,
     REGISTRY_KEYS,
     URL,
-    Config,
-    ConverterKey,
     check_refused,
-    invalid_value,
-    read_flag,
-    read_number,
     read_registry_options,
+    unused_registry_keys,
 )
 from penstock_converters.schema_registry import SchemaRegistry
 from penstock_converters.simple_converters import NUMBERS, BytesConverter, StringConverter
@@ -81,10 +85,19 @@ def unknown_keys(name: str, config: Config) -> frozenset[str]:
     return frozenset() if kind is None else frozenset(config) - _accepted_keys(kind)
 
 
+def unused_keys(name: str, config: Config) -> Mapping[str, str]:
+    """Return those of the keys of a converter that do nothing beside the others, and why."""
+    kind = _BY_NAME.get(name)
+    if kind is None or all(key.name != URL for key in kind.keys):
+        return {}
+    return unused_registry_keys(config)
+
+
 def _accepted_keys(kind: ConverterKind) -> frozenset[str]:
     """Return the keys of a converter, also those that it refuses with a reason."""
     keys = frozenset(key.name for key in kind.keys)
-    return keys | {"converter.type"} | (REFUSED.keys() if URL in keys else frozenset())
+    of_registry = LONG_NAMES | REFUSED.keys() if URL in keys else frozenset()
+    return keys | {"converter.type"} | of_registry
 
 
 def create_converter(name: str, config: Config, *, is_key: bool = False) -> Converter:

@@ -23,11 +23,16 @@ from penstock_converters import (
     RegistryUnavailableError,
     SchemaRefusedError,
 )
+from penstock_converters.registry_http import (
+    MAX_BYTES,
+    AnswerTooLongError,
+    Timeouts,
+    exchange,
+    text_of,
+)
+from penstock_converters.registry_tokens import TokenOptions, TokenSource, TokenUnavailableError
 
 _CONTENT: Final = "application/vnd.schemaregistry.v1+json"
-_MAX_BYTES: Final = 16 << 20
-"""Bytes of an answer."""
-
 _CHECK: Final = (
     "Check that the registries of `schema.registry.url` run and can be reached from here."
 )
@@ -65,18 +70,24 @@ class ClientOptions:
 
     Attributes:
         urls: The URLs, without users.
-        headers: Logins by URL.
+        headers: What is sent to each URL, such as logins.
+        tokens: Who gives tokens to log in with.
+        proxy: URL of a proxy; empty: the registry is reached directly.
         retries: Rounds over all URLs after the first.
         wait_s: Pause before the first of them; each is twice as long as the one before.
     """
 
     urls: tuple[str, ...]
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    connect_timeout_s: float = 5.0
-    read_timeout_s: float = 15.0
+    headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    tokens: TokenOptions | None = None
+    proxy: str = ""
+    timeouts: Timeouts = field(default_factory=Timeouts)
     retries: int = 2
     wait_s: float = 0.5
     max_wait_s: float = 5.0
+
+
+_UNREACHABLE: Final = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProxyError)
 
 
 class NotThereError(Exception):
@@ -88,15 +99,16 @@ class RegistryClient:
 
     def __init__(self, options: ClientOptions, tls: ssl.SSLContext | None = None) -> None:
         self._options = options
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=tls,
-            max_connections=1,
-            max_keepalive_connections=0,  # each topic has a client, and asks it seldom
+        self._pool = _make_pool(options.proxy, tls)
+        self._tokens = (
+            TokenSource(options.tokens, options.timeouts, tls) if options.tokens else None
         )
 
     def close(self) -> None:
         """Close all connections."""
         self._pool.close()
+        if self._tokens is not None:
+            self._tokens.close()
 
     def schema_by_id(self, number: int) -> RegisteredSchema:
         """Return the schema of an id.
@@ -157,46 +169,42 @@ class RegistryClient:
             for url in options.urls:
                 try:
                     status, content = self._request(method, url, path, body)
-                except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+                except TokenUnavailableError as error:
+                    failure = str(error)
+                    continue
+                except _UNREACHABLE as error:
                     failure = f"{url}: {str(error) or type(error).__name__}"
                     continue
                 except httpcore.ProtocolError as error:
                     raise _not_a_registry(url, f"no HTTP: {error}") from None
+                except AnswerTooLongError:
+                    why = f"its answer has more than {MAX_BYTES} bytes"
+                    raise _not_a_registry(url, why) from None
+                if status in (401, 403) and self._tokens is not None:
+                    self._tokens.forget()
                 if status < 500 and status not in (408, 429):
                     return _read_answer(url + path, status, content)
-                failure = f"{url}: status {status}: {_text_of(content)}"
+                failure = f"{url}: status {status}: {text_of(content)}"
         raise RegistryUnavailableError(
             "registry.unavailable", f"the schema registry does not answer: {failure}", _CHECK
         )
 
     def _request(self, method: str, url: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         options = self._options
-        headers: dict[bytes | str, bytes | str] = {
-            "Accept": f"{_CONTENT}, application/json",
-            "Content-Type": _CONTENT,
-        }
-        if url in options.headers:
-            headers["Authorization"] = options.headers[url]
-        timeouts = {
-            "connect": options.connect_timeout_s, "read": options.read_timeout_s,
-            "write": options.read_timeout_s, "pool": options.connect_timeout_s,
-        }  # fmt: skip
-        with self._pool.stream(
-            method,
-            url.rstrip("/") + path,
-            headers=headers,
-            content=body,
-            extensions={"timeout": timeouts},
-        ) as answer:
-            content = b""
-            deadline = time.monotonic() + options.read_timeout_s
-            for piece in answer.iter_stream():
-                content += piece
-                if len(content) > _MAX_BYTES:
-                    raise _not_a_registry(url, f"its answer has more than {_MAX_BYTES} bytes")
-                if time.monotonic() > deadline:
-                    raise httpcore.ReadTimeout("the answer does not end")
-            return answer.status, content
+        headers = {"Accept": f"{_CONTENT}, application/json", "Content-Type": _CONTENT}
+        headers |= options.headers.get(url, {})
+        if self._tokens is not None:
+            headers["Authorization"] = f"Bearer {self._tokens.token()}"
+        return exchange(self._pool, method, url.rstrip("/") + path, headers, body, options.timeouts)
+
+
+def _make_pool(proxy: str, tls: ssl.SSLContext | None) -> httpcore.ConnectionPool:
+    # each topic has a client, and asks it seldom: no connection is kept
+    if proxy:
+        return httpcore.HTTPProxy(
+            proxy, ssl_context=tls, max_connections=1, max_keepalive_connections=0
+        )
+    return httpcore.ConnectionPool(ssl_context=tls, max_connections=1, max_keepalive_connections=0)
 
 
 def basic_login(user_info: str) -> str:
@@ -216,11 +224,11 @@ def _read_answer(url: str, status: int, content: bytes) -> dict[str, Any]:
     if status in (401, 403):
         raise RegistryAuthError(
             "registry.not_authorized",
-            f"the schema registry refuses us (status {status}): {_text_of(content)}",
-            "Check `basic.auth.user.info` or `bearer.auth.token`, and the user's rights.",
+            f"the schema registry refuses us (status {status}): {text_of(content)}",
+            "Check the login (`basic.auth.…` or `bearer.auth.…`), and the user's rights.",
         )
     if not isinstance(answer, dict):
-        raise _not_a_registry(url, f"status {status}, and no JSON object: {_text_of(content)}")
+        raise _not_a_registry(url, f"status {status}, and no JSON object: {text_of(content)}")
     message = str(answer.get("message", ""))[:1000]
     if status == 404 and isinstance(answer.get("error_code"), int):
         raise NotThereError(message)
@@ -262,10 +270,6 @@ def _not_a_registry(where: str, why: str) -> RegistryAnswerError:
         f"{where} does not answer as a schema registry of Confluent's: {why}",
         "Correct `schema.registry.url`; of Apicurio it ends with /apis/ccompat/v7.",
     )
-
-
-def _text_of(content: bytes) -> str:
-    return " ".join(content[:300].decode("utf-8", "replace").split())
 
 
 def split_url(url: str) -> tuple[str, str]:

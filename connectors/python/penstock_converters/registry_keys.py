@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
-import secrets
 import ssl
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final
 from urllib.parse import urlsplit
 
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    load_pem_private_key,
-)
-
 from penstock_converters import InvalidConverterError
-from penstock_converters.registry_client import ClientOptions, basic_login, split_url
-from penstock_values.security_stores import (
-    STORE_TYPES,
-    KeyStore,
-    SecurityStoreError,
-    TrustStore,
+from penstock_converters.config_values import (
+    Config,
+    ConverterKey,
+    invalid_value,
+    read_flag,
+    read_number,
 )
-
-Config = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ConverterKey:
-    """A configuration key of a converter."""
-
-    name: str
-    type: Literal["string", "boolean", "int", "password"] = "string"
-    default: Any = None
-    doc: str = ""
-    choices: tuple[str, ...] = ()
-
+from penstock_converters.registry_client import ClientOptions, split_url
+from penstock_converters.registry_http import Timeouts
+from penstock_converters.registry_login import (
+    ISSUER,
+    LOGIN_KEYS,
+    is_url,
+    proxy_host,
+    read_headers,
+    read_proxy,
+    read_token_options,
+    read_user,
+    unused_login_keys,
+)
+from penstock_converters.registry_tls import STORE_FILES, TLS_KEYS, read_tls
 
 URL: Final = "schema.registry.url"
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
-_SSL: Final = "schema.registry.ssl."
-_HOST_CHECK: Final = f"{_SSL}endpoint.identification.algorithm"
 
 REGISTRY_KEYS: Final = (
     ConverterKey(URL, doc="URLs of the registry, separated by commas: the next one is asked when "
@@ -69,29 +58,8 @@ REGISTRY_KEYS: Final = (
     ConverterKey("max.schemas.per.subject", "int", 1000, doc="Ids and schemas of the registry that "
               "are remembered."),
     ConverterKey("schemas.cache.config", "int", 1000, doc="Converted schemas that are remembered."),
-    ConverterKey("basic.auth.credentials.source", default="URL", choices=("URL", "USER_INFO"),
-              doc="Where user and password are: in the URL, or in `basic.auth.user.info`."),
-    ConverterKey("basic.auth.user.info", "password", doc="`user:password`."),
-    ConverterKey("bearer.auth.credentials.source", default="STATIC_TOKEN",
-              choices=("STATIC_TOKEN",), doc="Where the token is: in `bearer.auth.token`."),
-    ConverterKey("bearer.auth.token", "password", doc="A token."),
-    ConverterKey(f"{_SSL}truststore.location", doc="File with the certificates that sign the "
-              "registry's (PEM, PKCS12 or JKS). None: those of the system."),
-    ConverterKey(f"{_SSL}truststore.type", choices=STORE_TYPES,
-              doc="Its form; none: it is found out."),
-    ConverterKey(f"{_SSL}truststore.password", "password", doc="Its password."),
-    ConverterKey(f"{_SSL}truststore.certificates", doc="The certificates themselves, in PEM."),
-    ConverterKey(f"{_SSL}keystore.location", doc="File with our certificate and key (PEM, PKCS12 "
-              "or JKS)."),
-    ConverterKey(f"{_SSL}keystore.type", choices=STORE_TYPES,
-              doc="Its form; none: it is found out."),
-    ConverterKey(f"{_SSL}keystore.password", "password", doc="Its password."),
-    ConverterKey(f"{_SSL}keystore.certificate.chain", doc="The certificate itself (PEM), instead "
-              "of a file."),
-    ConverterKey(f"{_SSL}keystore.key", "password", doc="The key of that certificate (PEM)."),
-    ConverterKey(f"{_SSL}key.password", "password", doc="Password of the key."),
-    ConverterKey(_HOST_CHECK, default="https", doc="`https`: the certificate must name the "
-              "registry's host; empty: it need not."),
+    *LOGIN_KEYS,
+    *TLS_KEYS,
     ConverterKey("http.connect.timeout.ms", "int", 5000, doc="Time to connect. Confluent's default "
               "is a minute."),
     ConverterKey("http.read.timeout.ms", "int", 15_000, doc="Time for an answer. Confluent's "
@@ -104,6 +72,13 @@ REGISTRY_KEYS: Final = (
 )  # fmt: skip
 """Keys of all converters with a registry."""
 
+_PREFIX: Final = "schema.registry."
+_CLIENT_KEYS: Final = ("basic.auth.", "bearer.auth.", "proxy.", "http.", "max.retries", "retries.")
+LONG_NAMES: Final = frozenset(
+    f"{_PREFIX}{one.name}" for one in REGISTRY_KEYS if one.name.startswith(_CLIENT_KEYS)
+)
+"""Other names of keys of the registry's client, which Confluent's converters take, too."""
+
 REFUSED: Final[Mapping[str, str]] = {
     "apicurio.registry.url": f"Set `{URL}` to the same server's …/apis/ccompat/v7.",
     "use.schema.guid": "Use `use.schema.id`.",
@@ -113,9 +88,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "rule.actions": "Rules of the registry are not run here: use transforms.",
     "key.schema.id.serializer": "Ids are written into messages only.",
     "value.schema.id.serializer": "Ids are written into messages only.",
-    "bearer.auth.issuer.endpoint.url": "Get a token beforehand, and set `bearer.auth.token`.",
-    "proxy.host": "A registry is reached directly.",
-    "proxy.port": "A registry is reached directly.",
     "schema.backup.enabled": "Rows are what the messages say, without an envelope.",
 }
 """Keys of Confluent's that would change what is written or read, and what to do instead."""
@@ -156,11 +128,11 @@ def read_registry_options(config: Config, *, is_key: bool) -> RegistryOptions:
     Raises:
         InvalidConverterError: `config.missing`, `config.invalid_value`, `config.conflict`, …
     """
-    _check_choice(config)
+    config = with_short_names(config)
     strategies = {side: _strategy(config, f"{side}.subject.name.strategy") for side in _SIDES}
     return RegistryOptions(
         client=_client_options(config),
-        tls=_tls(config),
+        tls=read_tls(config),
         is_key=is_key,
         strategy=strategies["key" if is_key else "value"],
         registers=read_flag(config, "auto.register.schemas", default=True),
@@ -177,58 +149,34 @@ def read_registry_options(config: Config, *, is_key: bool) -> RegistryOptions:
 _SIDES: Final = ("key", "value")
 
 
-def _check_choice(config: Config) -> None:
-    """Refuse a schema to write by beside one that is registered: it would have no effect."""
-    if not read_flag(config, "auto.register.schemas", default=True):
-        return
-    latest = read_flag(config, "use.latest.version", default=False)
-    by_id = read_number(config, "use.schema.id", -1, -1) >= 0
-    if latest or by_id:
-        key = "use.latest.version" if latest else "use.schema.id"
-        raise InvalidConverterError(
-            "config.conflict",
-            f"`{key}` has no effect while schemas of rows are registered",
-            fix="Set `auto.register.schemas=false`, or remove the key.",
-            config_path=key,
-        )
+def with_short_names(config: Config) -> dict[str, str]:
+    """Return the keys of a converter without the prefix `schema.registry.` that those of the
+    registry's client may have.
+    """
+    return {key.removeprefix(_PREFIX) if key in LONG_NAMES else key: config[key] for key in config}
+
+
+def unused_registry_keys(config: Config) -> dict[str, str]:
+    """Return the keys of a converter that do nothing, and why."""
+    found = unused_login_keys(config)
+    if config.get("auto.register.schemas", "true").strip().lower() == "true":
+        for key in ("use.latest.version", "use.schema.id"):
+            if config.get(key, "false").strip().lower() not in ("false", "-1"):
+                found[key] = "the schemas of rows are registered (`auto.register.schemas`)"
+    return found
 
 
 def registry_hosts(config: Config) -> tuple[str, ...]:
-    """Return the hosts of a converter's registry, and none for one without."""
-    urls = [one.strip() for one in config.get(URL, "").split(",")]
-    return tuple(urlsplit(one).hostname or "" for one in urls if one)
+    """Return the hosts that a converter reaches: its registry, a proxy, an issuer of tokens."""
+    config = with_short_names(config)
+    urls = [one.strip() for one in (*config.get(URL, "").split(","), config.get(ISSUER, ""))]
+    hosts = [urlsplit(one).hostname or "" for one in urls if one]
+    return (*hosts, proxy) if (proxy := proxy_host(config)) else tuple(hosts)
 
 
 def registry_files(config: Config) -> tuple[str, ...]:
     """Return the keys of the files that a converter reads."""
-    names = (f"{_SSL}truststore.location", f"{_SSL}keystore.location")
-    return tuple(name for name in names if config.get(name))
-
-
-def read_flag(config: Config, key: str, *, default: bool) -> bool:
-    """Return a key that is true or false."""
-    text = config.get(key, str(default)).lower()
-    if text not in {"true", "false"}:
-        raise invalid_value(key, text, "true or false")
-    return text == "true"
-
-
-def read_number(config: Config, key: str, default: int, lowest: int) -> int:
-    """Return a whole number, `lowest` or more."""
-    text = config.get(key, str(default)).strip()
-    if not text.removeprefix("-").isdigit() or not text.isascii() or int(text[:12]) < lowest:
-        raise invalid_value(key, text, f"a whole number, {lowest} or more")
-    return int(text[:12])
-
-
-def invalid_value(key: str, value: str, expected: str) -> InvalidConverterError:
-    """Return the error for a value that a key cannot have."""
-    return InvalidConverterError(
-        "config.invalid_value",
-        f"`{key}` is {value[:100]!r}",
-        config_path=key,
-        fix=f"Use {expected}.",
-    )
+    return tuple(name for name in STORE_FILES if config.get(name))
 
 
 def _strategy(config: Config, key: str) -> str:
@@ -243,29 +191,6 @@ def _strategy(config: Config, key: str) -> str:
 
 def _client_options(config: Config) -> ClientOptions:
     texts = [one.strip().rstrip("/") for one in config.get(URL, "").split(",") if one.strip()]
-    user_info, token = config.get("basic.auth.user.info", ""), config.get("bearer.auth.token", "")
-    source = config.get("basic.auth.credentials.source", "URL").upper()
-    bearer = config.get("bearer.auth.credentials.source", "STATIC_TOKEN").upper()
-    if source not in ("URL", "USER_INFO"):
-        raise invalid_value("basic.auth.credentials.source", source, "URL or USER_INFO")
-    if bearer != "STATIC_TOKEN":
-        raise invalid_value("bearer.auth.credentials.source", bearer, "STATIC_TOKEN and a token")
-    if (source == "USER_INFO") != bool(user_info):
-        raise InvalidConverterError(
-            "config.conflict",
-            f"`basic.auth.credentials.source` is {source}, and `basic.auth.user.info` is "
-            f"{'set' if user_info else 'not set'}",
-            fix="Set `basic.auth.credentials.source=USER_INFO` and `basic.auth.user.info`, or none "
-            "of them.",
-            config_path="basic.auth.user.info",
-        )
-    options = {
-        "connect_timeout_s": read_number(config, "http.connect.timeout.ms", 5000, 1) / 1000,
-        "read_timeout_s": read_number(config, "http.read.timeout.ms", 15_000, 1) / 1000,
-        "wait_s": read_number(config, "retries.wait.ms", 500, 0) / 1000,
-        "max_wait_s": read_number(config, "retries.max.wait.ms", 5000, 0) / 1000,
-    }
-    retries = read_number(config, "max.retries", 2, 0)
     if not texts:
         raise InvalidConverterError(
             "config.missing",
@@ -273,101 +198,27 @@ def _client_options(config: Config) -> ClientOptions:
             fix="Set it to the registry, such as http://localhost:8081.",
             config_path=URL,
         )
+    given = read_user(config)
     urls, headers = [], {}
     for text in texts:
-        url, user = split_url(text) if _is_url(text) else ("", "")
+        url, user = split_url(text) if is_url(text) else ("", "")
         if not url:
             raise invalid_value(URL, url or "no URL", "http://host:port or https://host:port")
         urls.append(url)
-        if token:
-            headers[url] = f"Bearer {token}"
-        elif user_info or user:
-            headers[url] = basic_login(user_info or user)
-    return ClientOptions(tuple(urls), headers, retries=retries, **options)
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        return False
-    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
-    return is_http and len(text.split()) == 1
-
-
-def _tls(config: Config) -> Callable[[], ssl.SSLContext | None]:
-    """Return what makes the TLS of a registry: its files are read at first use."""
-    password = config.get(f"{_SSL}keystore.password", "")
-    trust = TrustStore(
-        config.get(f"{_SSL}truststore.location", ""),
-        _store_type(config, f"{_SSL}truststore.type"),
-        config.get(f"{_SSL}truststore.password", ""),
-        config.get(f"{_SSL}truststore.certificates", ""),
-        _SSL,
+        headers[url] = read_headers(config, given or user)
+    return ClientOptions(
+        tuple(urls),
+        headers,
+        read_token_options(config),
+        read_proxy(config),
+        Timeouts(
+            read_number(config, "http.connect.timeout.ms", 5000, 1) / 1000,
+            read_number(config, "http.read.timeout.ms", 15_000, 1) / 1000,
+        ),
+        retries=read_number(config, "max.retries", 2, 0),
+        wait_s=read_number(config, "retries.wait.ms", 500, 0) / 1000,
+        max_wait_s=read_number(config, "retries.max.wait.ms", 5000, 0) / 1000,
     )
-    own = KeyStore(
-        config.get(f"{_SSL}keystore.location", ""),
-        _store_type(config, f"{_SSL}keystore.type"),
-        password,
-        config.get(f"{_SSL}keystore.certificate.chain", ""),
-        config.get(f"{_SSL}keystore.key", ""),
-        config.get(f"{_SSL}key.password", "") or password,
-        _SSL,
-    )
-    algorithm = config.get(_HOST_CHECK, "https").strip().lower()
-    if algorithm not in ("https", ""):
-        raise invalid_value(_HOST_CHECK, algorithm, "https, or an empty text")
-    if not any(name.startswith(_SSL) for name in config):
-        return lambda: None
-    return lambda: _make_tls(trust, own, checks_host=bool(algorithm))
-
-
-def _store_type(config: Config, key: str) -> str:
-    kind = config.get(key, "").strip().upper()
-    if kind not in ("", *STORE_TYPES):
-        raise invalid_value(key, kind, f"one of {', '.join(STORE_TYPES)}, or remove the key")
-    return kind
-
-
-def _make_tls(trust: TrustStore, own: KeyStore, *, checks_host: bool) -> ssl.SSLContext:
-    key = f"{_SSL}truststore.{'location' if trust.location else 'certificates'}"
-    try:
-        context = ssl.create_default_context(cadata=trust.read() or None)
-        context.check_hostname = checks_host
-        if pair := own.read():
-            key = f"{_SSL}keystore.location"
-            _load_own(context, *pair)
-    except SecurityStoreError as error:
-        raise InvalidConverterError(
-            "config.invalid_value",
-            f"`{error.key}`: {error.why}",
-            fix=error.fix,
-            config_path=error.key,
-        ) from None
-    except (ValueError, OSError) as error:
-        raise InvalidConverterError(
-            "config.invalid_value",
-            f"`{key}`: its certificates cannot be used: {error}",
-            fix="Check them: PEM begins with -----BEGIN CERTIFICATE-----.",
-            config_path=key,
-        ) from None
-    return context
-
-
-def _load_own(context: ssl.SSLContext, chain: str, key: str) -> None:
-    """Load a certificate and its key. The library wants a file: it is this user's alone, and the
-    key in it is encrypted.
-    """
-    secret = secrets.token_bytes(24)
-    private = load_pem_private_key(key.encode(), None)
-    locked = private.private_bytes(
-        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(secret)
-    )
-    with tempfile.NamedTemporaryFile() as made:
-        made.write(locked + chain.encode())
-        made.flush()
-        context.load_cert_chain(made.name, password=secret)
 
 
 def check_refused(config: Config) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -130,6 +131,10 @@ class MessageConfig(ConverterKeys, ClusterConfig):
                 fix="Remove it, or set it to `simple`.",
                 config_path="header.converter",
             )
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the keys that are set and do nothing, and why."""
+        return self.unused_converter_keys()
 
 
 def is_address(text: str) -> bool:

@@ -142,7 +142,7 @@ class RocketmqSinkConfig(MessageConfig, DeadLetterKeys):
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and do nothing, and why."""
-        found = dict(self.unused_converters())
+        found = {**super().unused_keys(), **self.unused_converters()}
         if self.positions and self.dead_letters:
             found["positions"] = "dead letters go to the queue of their key"
         return found

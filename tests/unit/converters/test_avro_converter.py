@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock_converters import InvalidConverterError, SchemaRefusedError, schema_registry
-from penstock_converters.registry import create_converter
+from penstock_converters.registry import create_converter, unused_keys
 from penstock_converters.registry_client import NotThereError, Reference, RegisteredSchema
 
 URL = {"schema.registry.url": "http://registry:8081"}
@@ -302,6 +302,10 @@ def test_defaults_fill_nulls_unless_they_are_ignored(schemas):
 
 BASIC, BEARER = "basic.auth.credentials.source", "bearer.auth.credentials.source"
 STORE = "schema.registry.ssl.truststore"
+ISSUED = {
+    BEARER: "OAUTHBEARER", "bearer.auth.issuer.endpoint.url": "http://issuer/token",
+    "bearer.auth.client.id": "c", "bearer.auth.client.secret": "geheim",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -315,10 +319,20 @@ STORE = "schema.registry.ssl.truststore"
         ({"value.subject.name.strategy": "Mine"}, "value.subject.name.strategy", "TopicName"),
         ({"basic.auth.user.info": "u:geheim"}, "basic.auth.user.info", "USER_INFO"),
         ({"basic.auth.credentials.source": "USER_INFO"}, "basic.auth.user.info", "not set"),
-        ({"use.latest.version": "true"}, "use.latest.version", "auto.register.schemas=false"),
-        ({"use.schema.id": "5"}, "use.schema.id", "auto.register.schemas=false"),
-        ({BASIC: "SASL_INHERIT"}, BASIC, "URL or USER_INFO"),
-        ({BEARER: "OAUTHBEARER"}, BEARER, "a token"),
+        ({BASIC: "SASL_INHERIT"}, "sasl.jaas.config", "not set"),
+        ({BASIC: "SASL_INHERIT", "sasl.jaas.config": "geheim"}, "sasl.jaas.config", "PlainLogin"),
+        ({BASIC: "SASL_INHERIT", "sasl.jaas.config": 'a.B required password="geheim";'},
+         "sasl.jaas.config", "to inherit"),
+        ({BASIC: "KERBEROS"}, BASIC, "URL, USER_INFO, SASL_INHERIT"),
+        ({BASIC: "URL", BEARER: "STATIC_TOKEN"}, BEARER, "one login"),
+        ({BEARER: "CUSTOM"}, BEARER, "STATIC_TOKEN or OAUTHBEARER"),
+        ({BEARER: "OAUTHBEARER"}, "bearer.auth.issuer.endpoint.url", "not set"),
+        ({"bearer.auth.client.secret": "geheim"}, "bearer.auth.client.secret", "OAUTHBEARER"),
+        (ISSUED | {"bearer.auth.issuer.endpoint.url": "https://u:geheim@h/"},
+         "bearer.auth.issuer.endpoint.url", "without a user"),
+        (ISSUED | {"bearer.auth.cache.expiry.buffer.seconds": "-1"},
+         "bearer.auth.cache.expiry.buffer.seconds", "0 or more"),
+        ({"proxy.host": "p", "proxy.port": "70000"}, "proxy.port", "a port"),
         ({f"{STORE}.type": "BKS"}, f"{STORE}.type", "JKS, JCEKS, PKCS12, PEM"),
         ({"generalized.sum.type.support": "true"}, "generalized.sum.type.support", "false"),
         ({"apicurio.registry.url": "http://r"}, "apicurio.registry.url", "ccompat/v7"),
@@ -330,3 +344,17 @@ def test_what_cannot_be_meant_is_refused_by_its_key(config, path, words):
         create_converter("avro", URL | config)
     assert caught.value.config_path == path
     assert "geheim" not in str(caught.value)
+
+
+def test_schemas_of_rows_that_are_registered_come_before_others(schemas):
+    """As in Confluent's serializers, which do not look at the other keys then."""
+    more = {"use.latest.version": "true", "use.schema.id": "5"}
+    made = create_converter("avro", URL | more)
+    made.encode(pa.array([], COLUMN), FIELD, "t")
+    assert schemas.asked == [("t-value", False)]
+    assert set(unused_keys("avro", URL | more)) == more.keys()
+    assert unused_keys("avro", URL | more | {"auto.register.schemas": "false"}) == {}
+    assert unused_keys("avro", URL | {"use.schema.id": "-1", "proxy.port": "1"}).keys() == {
+        "proxy.port"
+    }
+    assert unused_keys("json", more) == unused_keys("nobodys", more) == {}

@@ -35,10 +35,12 @@ class Server:
 
     def __init__(self, tls=None):
         asked, answers = self.asked, self.answers = [], []
+        headers = self.headers = {}
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                headers.update(self.headers)
                 asked.append((self.path, self.headers.get("Authorization"), body))
                 status, content = answers.pop(0) if len(answers) > 1 else answers[0]
                 self.send_response(status)
