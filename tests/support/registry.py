@@ -40,9 +40,14 @@ class SchemaRegistryServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
+    def root(self) -> str:
+        """The URL of the server."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
     def url(self) -> str:
         """The URL of Confluent's protocol."""
-        return f"http://127.0.0.1:{self._port}{_PATH}"
+        return f"{self.root}{_PATH}"
 
     def __enter__(self) -> Self:
         """Start it."""

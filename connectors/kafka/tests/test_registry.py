@@ -4,6 +4,7 @@ write what is read; what the registry refuses, and when it is not there.
 
 import decimal
 import json
+import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from support.registry import SchemaRegistryServer
 AVRO = "io.confluent.connect.avro.AvroConverter"
 JSON = "io.confluent.connect.json.JsonSchemaConverter"
 PROTOBUF = "io.confluent.connect.protobuf.ProtobufConverter"
+APICURIO = "io.apicurio.registry.utils.converter.AvroConverter"
+IDS = "io.apicurio.registry.serde"
 DELETE = 3
 BY_TOPIC = {"subject.name.strategy": topic_subject_name_strategy}
 """Otherwise Confluent's serializers ask for what this registry does not have."""
@@ -294,3 +297,73 @@ def test_columns_are_added_as_the_schema_changes(kafka, registry, client, topic)
     assert len(client.get_versions(f"{topic}-value")) == 2
     with source_task(KafkaSource, source(kafka, topic, registry.url)) as task:
         assert [data(row) for row in task.rows(2)] == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
+
+
+def apicurio(server, version, **more):
+    """Return the keys of Apicurio's converter, with those that its defaults lack."""
+    keys = {"url": f"{server.root}/apis/registry/{version}", "auto-register": "true", **more}
+    if version == "v2":
+        keys |= {"headers.enabled": "false", "use-id": "contentId"}
+    sides = {"key.converter": "string", "value.converter": APICURIO}
+    return sides | {
+        f"value.converter.apicurio.registry.{name}": text for name, text in keys.items()
+    }
+
+
+def call(server, path, body=None, **headers):
+    """Ask Apicurio in its own protocol."""
+    made = urllib.request.Request(f"{server.root}/apis/registry/v3{path}", headers=headers)
+    if body is not None:
+        made.data, made.method = json.dumps(body).encode(), "POST"
+        made.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(made, timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+@pytest.mark.parametrize(("version", "id_bytes"), [("v3", 4), ("v2", 8)])
+def test_keys_of_apicurio_write_the_id_of_the_content(kafka, registry, topic, version, id_bytes):
+    """In four bytes as 3.x, or in eight as 2.x, into the group that is named."""
+    keys = apicurio(registry, version, **{"artifact.group-id": "shop"})
+    more = {"topic": topic, "offsets.storage.topic": f"{topic}-offsets"}
+    at = {"bootstrap.servers": kafka.bootstrap, **keys}
+    with sink_task(KafkaSink, at | more) as task:
+        task.write([{"name": "é"}], dataset="d")
+    (found,) = kafka.read(topic)
+    kept = call(registry, f"/groups/shop/artifacts/{topic}-value/versions/1")
+    start = b"\0" + kept["contentId"].to_bytes(id_bytes, "big")
+    assert found.value().startswith(start)
+    assert found.value()[len(start) :] == b"\x02\x04\xc3\xa9"
+    with source_task(KafkaSource, at | {"topics": topic}) as task:
+        assert [data(row) for row in task.rows(1)] == [{"name": "é"}]
+
+
+def test_a_message_of_apicurios_serializer_is_read(kafka, registry, topic):
+    """Its schema is registered by Apicurio's own protocol."""
+    schema = {"type": "record", "name": "A", "fields": [{"name": "n", "type": "long"}]}
+    content = {"content": json.dumps(schema), "contentType": "application/json"}
+    artifact = {
+        "artifactId": f"{topic}-value", "artifactType": "AVRO", "firstVersion": {"content": content}
+    }  # fmt: skip
+    made = call(registry, "/groups/default/artifacts", artifact)["version"]
+    kafka.create_topic(topic)
+    for id_bytes, keys in ((4, {}), (8, {"id-handler": f"{IDS}.Legacy8ByteIdHandler"})):
+        message = b"\0" + made["contentId"].to_bytes(id_bytes, "big") + b"\x0e"
+        kafka.produce(topic, [(None, message)])
+        at = {"bootstrap.servers": kafka.bootstrap, "topics": topic}
+        with source_task(KafkaSource, at | apicurio(registry, "v3", **keys)) as task:
+            if id_bytes == 8:  # the one of four bytes is none of these
+                assert task.until("bad_row").bad_row.reason.code == "converter.not_framed"
+            assert [data(row) for row in task.rows(1)] == [{"n": 7}]
+
+
+def test_rows_are_written_by_the_latest_schema_that_apicurio_has(kafka, registry, client, topic):
+    fields = [{"name": "n", "type": "long"}, {"name": "s", "type": "string", "default": "none"}]
+    schema = {"type": "record", "name": "B", "fields": fields}
+    client.register_schema(f"{topic}-value", Schema(json.dumps(schema), "AVRO"))
+    keys = apicurio(registry, "v3", **{"auto-register": "false", "find-latest": "true"})
+    more = {"topic": topic, "offsets.storage.topic": f"{topic}-offsets"}
+    with sink_task(KafkaSink, {"bootstrap.servers": kafka.bootstrap, **keys, **more}) as task:
+        task.write([{"n": 7}], dataset="d")
+    (found,) = kafka.read(topic)
+    assert found.value()[5:] == b"\x0e\x08none"
+    assert client.get_versions(f"{topic}-value") == [1]

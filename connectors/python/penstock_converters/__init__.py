@@ -35,6 +35,7 @@
 - `registry_keys`     the keys of a registry: where it is, what it is asked
 - `registry_login`    who we are there, and by which way it is reached
 - `registry_tls`      its certificates, and ours
+- `apicurio_keys`     keys of Apicurio's own converter as those of Confluent's
 - `config_values`     keys of converters, and how their values are read
 
 A converter handles one side of a message: its key or its value. Services and connectors share this

@@ -1,5 +1,5 @@
-"""Messages that begin with the id of their schema: a zero, and the id in four bytes. Messages of
-one id are converted together, and stay in their order.
+"""Messages that begin with the id of their schema: a zero, and the id in four bytes (Apicurio has
+eight, too). Messages of one id are converted together, and stay in their order.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from penstock_converters.ragged import Bytes, Ints, join, repeat
 from penstock_converters.registry_client import RegisteredSchema
 from penstock_converters.schema_registry import MAX_UNKNOWN, Cache, SchemaRegistry, SchemaToUse
 
-_HEADER: Final = 5
-_NOT_FRAMED: Final = Problem(
-    "converter.not_framed",
-    "the message does not begin with the id of a schema: a zero, and four bytes",
-    "Use the converter with which the messages were written.",
-)
+
+def _not_framed(id_bytes: int) -> Problem:
+    return Problem(
+        "converter.not_framed",
+        f"the message does not begin with the id of a schema: a zero, and {id_bytes} bytes",
+        "Use the converter with which the messages were written.",
+    )
 
 
 ReadValues = tuple[Sequence[tuple[pa.Field, Ints | None, pa.Array]], Mapping[int, str]]
@@ -110,13 +111,16 @@ class FramedConverter(abc.ABC):
         count = len(messages)
         flat, starts, ends = _flat(messages)
         present = np.asarray(messages.is_valid())
-        places = np.minimum(starts, max(len(flat) - _HEADER, 0))[:, None] + np.arange(_HEADER)
-        framed = present & (ends - starts >= _HEADER)
-        head = flat[places] if len(flat) >= _HEADER else np.ones((count, _HEADER), np.uint8)
-        framed &= head[:, 0] == 0
-        ids = head[:, 1:].astype(np.int64) @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
+        id_bytes = self._registry.id_bytes
+        size = 1 + id_bytes
+        places = np.minimum(starts, max(len(flat) - size, 0))[:, None] + np.arange(size)
+        framed = present & (ends - starts >= size)
+        head = flat[places] if len(flat) >= size else np.ones((count, size), np.uint8)
+        framed &= (head[:, : size - 4] == 0).all(axis=1)
+        ids = head[:, -4:].astype(np.int64) @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
+        problem = _not_framed(id_bytes)
         rejected: list[RejectedValue] = [
-            (row, _NOT_FRAMED) for row in np.nonzero(present & ~framed)[0].tolist()
+            (row, problem) for row in np.nonzero(present & ~framed)[0].tolist()
         ]
         groups = Groups(present)
         unknown = 0
@@ -127,7 +131,7 @@ class FramedConverter(abc.ABC):
                 unknown += reader.code == _UNKNOWN
                 rejected += [(row, reader) for row in rows.tolist()]
                 continue
-            parts, failed = reader.decode(flat, starts[rows] + _HEADER, ends[rows])
+            parts, failed = reader.decode(flat, starts[rows] + size, ends[rows])
             rejected += [(int(rows[at]), _bad_value(number, why)) for at, why in failed.items()]
             good = np.ones(len(rows), bool)
             good[list(failed)] = False
@@ -173,7 +177,7 @@ class FramedConverter(abc.ABC):
             ) from None
         kept = values.drop_null() if values.null_count else values
         pieces, failed = writer.encode(kept)
-        header = b"\0" + number.to_bytes(4, "big")
+        header = b"\0" + number.to_bytes(self._registry.id_bytes, "big")
         return to_messages(join([repeat(header, len(kept)), pieces]), values, failed)
 
     def _writer(self, field: pa.Field, topic: str) -> tuple[int, SchemaWriter]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock_converters import Converter, InvalidConverterError
+from penstock_converters.apicurio_keys import APICURIO_KEYS
+from penstock_converters.apicurio_keys import REFUSED as APICURIO_REFUSED
 from penstock_converters.avro_converter import AVRO_KEYS, AvroConverter, read_avro_options
 from penstock_converters.config_values import (
     Config,
@@ -51,6 +53,8 @@ _JSON_KEYS: Final = (
               doc="Whether a null becomes the default of its schema."),
     ConverterKey("schema.content", doc="Schema of all messages to decode, in JSON."),
 )  # fmt: skip
+
+APICURIO_NAMES: Final = frozenset((*(one.name for one in APICURIO_KEYS), *APICURIO_REFUSED))
 
 SIMPLE_HEADER_CONVERTER: Final = (
     "simple",
@@ -96,7 +100,7 @@ def unused_keys(name: str, config: Config) -> Mapping[str, str]:
 def _accepted_keys(kind: ConverterKind) -> frozenset[str]:
     """Return the keys of a converter, also those that it refuses with a reason."""
     keys = frozenset(key.name for key in kind.keys)
-    of_registry = LONG_NAMES | REFUSED.keys() if URL in keys else frozenset()
+    of_registry = LONG_NAMES | REFUSED.keys() | APICURIO_NAMES if URL in keys else frozenset()
     return keys | {"converter.type"} | of_registry
 
 
@@ -166,6 +170,7 @@ def _create_avro(config: Config, is_key: bool) -> Converter:
 
 def _create_json_schema(config: Config, is_key: bool) -> Converter:
     check_refused(config)
+    _refuse_apicurio(config)
     options, cache = read_json_schema_options(config)
     registry = SchemaRegistry(read_registry_options(config, is_key=is_key))
     return JsonSchemaConverter(registry, cache, options)
@@ -173,9 +178,22 @@ def _create_json_schema(config: Config, is_key: bool) -> Converter:
 
 def _create_protobuf(config: Config, is_key: bool) -> Converter:
     check_refused(config)
+    _refuse_apicurio(config)
     options, cache = read_proto_options(config)
     registry = SchemaRegistry(read_registry_options(config, is_key=is_key))
     return ProtobufConverter(registry, cache, options)
+
+
+def _refuse_apicurio(config: Config) -> None:
+    """Refuse keys of Apicurio's where its converter writes other bytes than Confluent's."""
+    for key in sorted(config.keys() & APICURIO_NAMES):
+        raise InvalidConverterError(
+            "config.no_effect",
+            f"`{key}` is of a converter of Apicurio's whose messages have a form of their own",
+            fix=f"Set `{URL}` to the same server's …/apis/ccompat/v7: messages have Confluent's "
+            "form then. Apicurio's own form is read and written in Avro.",
+            config_path=key,
+        )
 
 
 def _number(name: str) -> Create:
@@ -207,7 +225,7 @@ KINDS: Final = (
             "io.confluent.connect.avro.AvroConverter",
             "io.apicurio.registry.utils.converter.AvroConverter",
         ),
-        (*REGISTRY_KEYS, *AVRO_KEYS),
+        (*REGISTRY_KEYS, *AVRO_KEYS, *APICURIO_KEYS),
         _create_avro,
     ),
     ConverterKind(

@@ -9,6 +9,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from penstock_converters import InvalidConverterError
+from penstock_converters.apicurio_keys import STORE_FILES as APICURIO_FILES
+from penstock_converters.apicurio_keys import (
+    ApicurioOptions,
+    has_apicurio_keys,
+    read_apicurio,
+    unused_apicurio_keys,
+)
 from penstock_converters.config_values import (
     Config,
     ConverterKey,
@@ -80,7 +87,6 @@ LONG_NAMES: Final = frozenset(
 """Other names of keys of the registry's client, which Confluent's converters take, too."""
 
 REFUSED: Final[Mapping[str, str]] = {
-    "apicurio.registry.url": f"Set `{URL}` to the same server's …/apis/ccompat/v7.",
     "use.schema.guid": "Use `use.schema.id`.",
     "use.latest.with.metadata": "Use `use.latest.version` or `use.schema.id`.",
     "context.name.strategy": "Name the context in the subject or the URL.",
@@ -106,6 +112,7 @@ class RegistryOptions:
         latest_ttl_s: How long the newest schema is remembered; below 0: for ever.
         schema_id: The id of the schema to write by; below 0: none.
         max_schemas: Schemas that are remembered.
+        id_bytes: How many bytes of a message are the id of its schema.
     """
 
     client: ClientOptions
@@ -120,6 +127,7 @@ class RegistryOptions:
     id_strict: bool = True
     normalizes: bool = False
     max_schemas: int = 1000
+    id_bytes: int = 4
 
 
 def read_registry_options(config: Config, *, is_key: bool) -> RegistryOptions:
@@ -128,10 +136,11 @@ def read_registry_options(config: Config, *, is_key: bool) -> RegistryOptions:
     Raises:
         InvalidConverterError: `config.missing`, `config.invalid_value`, `config.conflict`, …
     """
-    config = with_short_names(config)
+    apicurio = _as_confluents(config)
+    config = apicurio.keys
     strategies = {side: _strategy(config, f"{side}.subject.name.strategy") for side in _SIDES}
     return RegistryOptions(
-        client=_client_options(config),
+        client=_client_options(config, apicurio.group),
         tls=read_tls(config),
         is_key=is_key,
         strategy=strategies["key" if is_key else "value"],
@@ -143,13 +152,21 @@ def read_registry_options(config: Config, *, is_key: bool) -> RegistryOptions:
         id_strict=read_flag(config, "id.compatibility.strict", default=True),
         normalizes=read_flag(config, "normalize.schemas", default=False),
         max_schemas=read_number(config, "max.schemas.per.subject", 1000, 1),
+        id_bytes=apicurio.id_bytes,
     )
 
 
 _SIDES: Final = ("key", "value")
 
 
-def with_short_names(config: Config) -> dict[str, str]:
+def _as_confluents(config: Config) -> ApicurioOptions:
+    """Return the keys of a converter by Confluent's names."""
+    if has_apicurio_keys(config):
+        return read_apicurio(config)
+    return ApicurioOptions(_with_short_names(config))
+
+
+def _with_short_names(config: Config) -> dict[str, str]:
     """Return the keys of a converter without the prefix `schema.registry.` that those of the
     registry's client may have.
     """
@@ -158,6 +175,8 @@ def with_short_names(config: Config) -> dict[str, str]:
 
 def unused_registry_keys(config: Config) -> dict[str, str]:
     """Return the keys of a converter that do nothing, and why."""
+    if has_apicurio_keys(config):
+        return unused_apicurio_keys(config)
     found = unused_login_keys(config)
     if config.get("auto.register.schemas", "true").strip().lower() == "true":
         for key in ("use.latest.version", "use.schema.id"):
@@ -168,7 +187,10 @@ def unused_registry_keys(config: Config) -> dict[str, str]:
 
 def registry_hosts(config: Config) -> tuple[str, ...]:
     """Return the hosts that a converter reaches: its registry, a proxy, an issuer of tokens."""
-    config = with_short_names(config)
+    try:
+        config = _as_confluents(config).keys
+    except InvalidConverterError:  # it will be refused for that
+        return ()
     urls = [one.strip() for one in (*config.get(URL, "").split(","), config.get(ISSUER, ""))]
     hosts = [urlsplit(one).hostname or "" for one in urls if one]
     return (*hosts, proxy) if (proxy := proxy_host(config)) else tuple(hosts)
@@ -176,7 +198,7 @@ def registry_hosts(config: Config) -> tuple[str, ...]:
 
 def registry_files(config: Config) -> tuple[str, ...]:
     """Return the keys of the files that a converter reads."""
-    return tuple(name for name in STORE_FILES if config.get(name))
+    return tuple(name for name in (*STORE_FILES, *APICURIO_FILES) if config.get(name))
 
 
 def _strategy(config: Config, key: str) -> str:
@@ -189,7 +211,7 @@ def _strategy(config: Config, key: str) -> str:
     return name
 
 
-def _client_options(config: Config) -> ClientOptions:
+def _client_options(config: Config, group: str) -> ClientOptions:
     texts = [one.strip().rstrip("/") for one in config.get(URL, "").split(",") if one.strip()]
     if not texts:
         raise InvalidConverterError(
@@ -206,6 +228,8 @@ def _client_options(config: Config) -> ClientOptions:
             raise invalid_value(URL, url or "no URL", "http://host:port or https://host:port")
         urls.append(url)
         headers[url] = read_headers(config, given or user)
+        if group:
+            headers[url]["X-Registry-GroupId"] = group
     return ClientOptions(
         tuple(urls),
         headers,

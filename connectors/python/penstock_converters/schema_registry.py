@@ -144,6 +144,11 @@ class SchemaRegistry:
         return self._options.is_key
 
     @property
+    def id_bytes(self) -> int:
+        """How many bytes of a message are the id of its schema."""
+        return self._options.id_bytes
+
+    @property
     def is_strict(self) -> bool:
         """Whether rows must have no column that the schema to write by lacks."""
         options = self._options

@@ -335,7 +335,6 @@ ISSUED = {
         ({"proxy.host": "p", "proxy.port": "70000"}, "proxy.port", "a port"),
         ({f"{STORE}.type": "BKS"}, f"{STORE}.type", "JKS, JCEKS, PKCS12, PEM"),
         ({"generalized.sum.type.support": "true"}, "generalized.sum.type.support", "false"),
-        ({"apicurio.registry.url": "http://r"}, "apicurio.registry.url", "ccompat/v7"),
         ({"schema.registri.url": "x"}, "schema.registri.url", "Its keys are"),
     ],
 )  # fmt: skip

@@ -293,14 +293,15 @@ def test_keys_of_a_converter_that_the_connector_does_not_name_are_told():
 
 
 @pytest.mark.parametrize("bound", ["hosts", "folders"])
+@pytest.mark.parametrize("key", ["schema.registry.url", "apicurio.registry.url"])
 @pytest.mark.parametrize("name", ["key.converter", "value.converter"])
-def test_a_registry_of_the_connectors_own_is_refused_where_its_reach_is_bounded(name, bound):
+def test_a_registry_of_the_connectors_own_is_refused_where_its_reach_is_bounded(name, key, bound):
     rules = read_reach_rules(
         ["r"],
         {"reach.r.connectors": ".*", "reach.r.topics": "*", "reach.r.folders": "*"}
         | {"reach.r.hosts": "*", f"reach.r.{bound}": "/data" if bound == "folders" else "db"},
     )
-    own = {name: "avro", f"{name}.schema.registry.url": "http://evil:8081"}
+    own = {name: "avro", f"{name}.{key}": "http://evil:8081"}
     with pytest.raises(ConfigError, match=r"reach\.registry"):
         made(SOURCE, rules=rules, **own)
     assert made(SOURCE, **own).on_broker

@@ -103,7 +103,7 @@ BACKEND: Final = ConfigKey(
     "default where one is set), or tables in `topics.dir`.",
 )
 
-_REGISTRY: Final = "schema.registry."
+_REGISTRY: Final = ("schema.registry.", "apicurio.")
 """What the keys of a converter begin with that name hosts and files."""
 
 POSITIONS: Final = "positions"
@@ -304,7 +304,8 @@ def require_own_converters_within(reach: Reach, config: Mapping[str, str]) -> No
     if reach.hosts is None and reach.folders is None:
         return
     for name in _CONVERTERS:
-        if config.get(name) and any(key.startswith(f"{name}.{_REGISTRY}") for key in config):
+        of_registry = tuple(f"{name}.{start}" for start in _REGISTRY)
+        if config.get(name) and any(key.startswith(of_registry) for key in config):
             raise ConfigError(
                 "reach.registry",
                 f"the rule {reach.rule!r} bounds hosts or folders of this connector, and `{name}` "
