@@ -20,6 +20,7 @@ import pyspark
 from py4j.java_gateway import JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
+from penstock.transform.defaults import DEFAULT_KEY
 from penstock.transform.registry import TRANSFORMS_BY_NAME
 from penstock_values.semantic_types import semantic_type
 from support import maven
@@ -105,7 +106,9 @@ class Kafka:
         self.jvm = self.gateway.jvm
         self.connect = self.jvm.org.apache.kafka.connect
         self.converter = self.connect.json.JsonConverter()
-        self.converter.configure(self._map({"schemas.enable": "true"}), False)
+        # the rows of the tables are those of transforms: converters leave their nulls
+        nulls = {"schemas.enable": "true", "replace.null.with.default": "false"}
+        self.converter.configure(self._map(nulls), False)
         self.headers = self.connect.storage.SimpleHeaderConverter()
 
     def close(self) -> None:
@@ -196,6 +199,8 @@ class Kafka:
 def schema_of(field: pa.Field) -> dict[str, Any]:
     """Return the schema of a field as `JsonConverter` writes it; everything is optional."""
     type_, rest = field.type, {"optional": True}
+    if default := (field.metadata or {}).get(DEFAULT_KEY):
+        rest["default"] = json.loads(default)
     if semantic_type(field) == "time":
         return rest | {"type": "int32", "name": f"{KAFKA}.data.Time", "version": 1}
     if type_ in PRIMITIVES:

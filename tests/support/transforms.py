@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from penstock.transform.defaults import DEFAULT_KEY
 from penstock.transform.functions.column_declaration import parse_columns
 from penstock_values.semantic_types import SEMANTIC_TYPE_KEY
 
@@ -23,6 +25,7 @@ class Case:
     """A transform over some rows: what comes out, which rows fail, or why it is refused.
 
     `after` has null where a row fails. `kafka` tells why Kafka Connect gives something else.
+    `defaults` are those of fields by their paths, `__key.a`, as `JsonConverter` writes them.
     """
 
     case: str
@@ -34,6 +37,7 @@ class Case:
     rejects: dict[int, str] = field(default_factory=dict)
     refused: str = ""
     kafka: str = ""
+    defaults: dict[str, Any] = field(default_factory=dict)
     file: str = ""
 
     @property
@@ -45,7 +49,7 @@ class Case:
     @property
     def schema(self) -> pa.Schema:
         """The columns that go in."""
-        return schema_of(self.columns)
+        return _with_defaults(schema_of(self.columns), self.defaults)
 
     @property
     def batch(self) -> pa.RecordBatch:
@@ -71,6 +75,20 @@ def cases() -> list[Case]:
 def schema_of(columns: dict[str, str]) -> pa.Schema:
     """Return columns as they are written; `time` is microseconds that mean a time of the day."""
     return pa.schema([_field(name, text) for name, text in columns.items()])
+
+
+def _with_defaults(fields: Any, defaults: dict[str, Any], path: str = "") -> pa.Schema:
+    made = []
+    for one in fields:
+        where = f"{path}{one.name}"
+        if pa.types.is_struct(one.type):
+            inner = list(_with_defaults(one.type, defaults, f"{where}."))
+            one = one.with_type(pa.struct(inner))  # noqa: PLW2901
+        if where in defaults:
+            text = json.dumps(defaults[where]).encode()
+            one = one.with_metadata((one.metadata or {}) | {DEFAULT_KEY: text})  # noqa: PLW2901
+        made.append(one)
+    return pa.schema(made)
 
 
 def _field(name: str, text: str) -> pa.Field:

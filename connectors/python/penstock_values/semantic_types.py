@@ -3,7 +3,8 @@
 Spark and Delta have fewer types than databases: a UUID, a time of day, a decimal of 65 digits
 travel as text. The semantic type of a field names it, as `{"penstock.type": "json"}` in
 the field's metadata. A sink may use it to create a column of the same kind. It is never needed to
-read a value, and it is the only field metadata that is carried from source to sink.
+read a value, and it is the only field metadata that is carried from source to sink. (Transforms see
+the defaults of the source's schema, too: `penstock.transform.defaults`.)
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ a chain returns.
   `predicate`: to which datasets or rows a transform applies
 - `change`: the result of a transform for one dataset, and its limitation to some rows
 - `row`, `row_parts`: columns, value and key, nested fields; `headers`: SQL over headers
+- `defaults`: defaults of Kafka Connect's schemas, in place of nulls
 - `column_kernel`: columns computed by Arrow
 - `sql`: checks of users' SQL, and conditions computed by Arrow
 - `java`: Java's conversions, date formats and regular expressions

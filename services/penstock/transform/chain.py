@@ -20,6 +20,7 @@ from penstock.transform.change import (
     limit_to_rows,
     project_columns,
 )
+from penstock.transform.defaults import with_defaults
 from penstock.transform.kafka.field_values import InsertField
 from penstock.transform.predicate import Decision, Predicate
 from penstock.transform.row import Row
@@ -153,7 +154,7 @@ class Chain:
         """
         if not self.links and not self._dropped(schema.names):
             return CompiledChain(dataset, ())
-        row, steps = Row.of(schema), list[Step]()
+        row, steps = with_defaults(Row.of(schema), schema), list[Step]()
         for at, link in enumerate(self.links):
             if isinstance(link.transform, PluginTransform) and link.applies(dataset, row) is True:
                 rest = replace(self, links=self.links[at + 1 :]).resolve_steps

@@ -12,7 +12,7 @@ from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
 from penstock.model.step import Step
 from penstock.transform.column_kernel import ColumnSource, Copy, ProjectionKernel
-from penstock.transform.row import Column, Row, find_duplicates
+from penstock.transform.row import Column, Default, Row, find_duplicates
 from penstock.transform.sql import literals
 
 Kernel: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -32,7 +32,7 @@ class OutputColumn:
     """An output column: its SQL expression, its type where known, and its Arrow kernel if any.
 
     `certain`: the expression cannot fail on any row. `semantic_type`: see
-    `penstock_values.semantic_types`.
+    `penstock_values.semantic_types`. `default`: of its schema.
     """
 
     name: str
@@ -41,13 +41,20 @@ class OutputColumn:
     source: ColumnSource | None = None
     certain: bool = False
     semantic_type: str = ""
+    default: Default | None = None
 
     @staticmethod
     def unchanged(column: Column) -> OutputColumn:
         """Return an input column unchanged."""
         name = column.name
         return OutputColumn(
-            name, literals.name(name), column.type, Copy(name), True, column.semantic_type
+            name,
+            literals.name(name),
+            column.type,
+            Copy(name),
+            certain=True,
+            semantic_type=column.semantic_type,
+            default=column.default,
         )
 
 
@@ -82,7 +89,7 @@ class Change:
             return self.kernel_row
         if self.columns is None:
             return row
-        return Row(tuple(Column(o.name, o.type, o.semantic_type) for o in self.columns))
+        return Row(tuple(Column(o.name, o.type, o.semantic_type, o.default) for o in self.columns))
 
     def to_step(self, path: str) -> Step | None:
         """Return the step for the engine; None when the rows stay unchanged. `path`: the transform

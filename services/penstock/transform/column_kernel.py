@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.model.columns import Op
 from penstock.model.step import ROW
 from penstock.transform.row import Row
 
@@ -133,16 +134,58 @@ class StructColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class NotDeleted:
+    """Whether a row is no delete, by the column of its change."""
+
+    column: str
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return booleans without nulls."""
+        deleted = pc.equal(batch.column(self.column), int(Op.DELETE))
+        return pc.invert(pc.fill_null(deleted, False))
+
+
+@dataclass(frozen=True, slots=True)
+class IsValid:
+    """Whether a column is not null."""
+
+    of: ColumnSource
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return booleans without nulls."""
+        return pc.is_valid(self.of.array(batch))
+
+
+@dataclass(frozen=True, slots=True)
+class FilledColumn:
+    """A column with a default in place of nulls, where `where` is true."""
+
+    of: ColumnSource
+    default: pa.Scalar
+    where: ColumnSource | None
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the column; without a copy if it has no null."""
+        values = self.of.array(batch)
+        if not values.null_count:
+            return values
+        empty = values.is_null()
+        if self.where is not None:
+            empty = pc.and_(empty, self.where.array(batch))
+        return pc.if_else(empty, self.default, values)
+
+
+@dataclass(frozen=True, slots=True)
 class MaskedColumn:
     """A constant in place of every value of a column; null stays null."""
 
-    column: str
+    of: ColumnSource
     value: Any
     type: pa.DataType
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the column with its values replaced."""
-        valid = pc.is_valid(batch.column(self.column))
+        valid = pc.is_valid(self.of.array(batch))
         value = pa.scalar(self.value, self.type)
         return pc.if_else(valid, value, pa.scalar(None, self.type))
 
@@ -151,12 +194,12 @@ class MaskedColumn:
 class WidenedColumn:
     """A column in a wider type that holds all of its values unchanged."""
 
-    column: str
+    of: ColumnSource
     type: pa.DataType
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the column in the wider type."""
-        return batch.column(self.column).cast(self.type)
+        return self.of.array(batch).cast(self.type)
 
 
 Operand: TypeAlias = Copy | Length | Slice | Upper

@@ -15,6 +15,17 @@ from penstock_values.semantic_types import semantic_type
 
 
 @dataclass(frozen=True, slots=True)
+class Default:
+    """The default of a column's schema: as an SQL expression, and, where it is as the source gave
+    it, as a value and as JSON.
+    """
+
+    sql: str
+    value: pa.Scalar | None = None
+    json: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column. `type` is None where only Spark knows it: for the result of an SQL expression.
     `semantic_type`: see `penstock_values.semantic_types`.
@@ -23,6 +34,7 @@ class Column:
     name: str
     type: pa.DataType | None
     semantic_type: str = ""
+    default: Default | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ fields: by name, by path, nested in structs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.model.columns import KEY, is_reserved
+from penstock.model.columns import KEY, OP, Op, is_reserved
 from penstock.model.config_def import ConfigKey, did_you_mean
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.transform.change import (
@@ -22,7 +22,14 @@ from penstock.transform.change import (
     TypeDefinition,
     project_columns,
 )
-from penstock.transform.column_kernel import StructField
+from penstock.transform.column_kernel import (
+    ColumnSource,
+    FilledColumn,
+    IsValid,
+    NotDeleted,
+    StructField,
+)
+from penstock.transform.defaults import default_of, read_default
 from penstock.transform.row import Column, Row, find_duplicates
 from penstock.transform.sql import literals
 
@@ -33,8 +40,7 @@ REPLACE_NULL_WITH_DEFAULT: Final = ConfigKey(
     "replace.null.with.default",
     "boolean",
     default=True,
-    doc="Of Kafka Connect. Columns have no default values here, so null stays null either way.",
-    no_effect="columns have no default values, so null stays null either way",
+    doc="Whether a null that it reads becomes the default of its field, if the schema has one.",
 )
 
 
@@ -58,9 +64,34 @@ class RowPart(Enum):
                 f"{literals.name(KEY)}.{literals.name(field.name)}",
                 field.type,
                 certain=True,
+                default=read_default(field),
             )
             for field in _key_type(row, path)
         )
+
+    def read_fields(self, row: Row, path: str, *, defaults: bool) -> tuple[OutputColumn, ...]:
+        """Return the fields of this part as Kafka's transforms read them: with `defaults`, a null
+        is the default of its schema.
+
+        Raises:
+            ConfigError: as `fields`.
+        """
+        fields = self.fields(row, path)
+        if not defaults:
+            return fields
+        return tuple(fill_default(field, self.presence(row)) for field in fields)
+
+    def presence(self, row: Row) -> OutputColumn | None:
+        """Return the condition under which a row has this part: a delete has no value, and where
+        the key is null, its fields have no defaults. None: every row has it.
+        """
+        if self is RowPart.KEY:
+            key = row.get(KEY)
+            return None if key is None else is_present(OutputColumn.unchanged(key))
+        if row.get(OP) is None:
+            return None
+        text = f"coalesce({literals.name(OP)}, {Op.UNSPECIFIED:d}) <> {Op.DELETE:d}"
+        return OutputColumn(OP, text, pa.bool_(), NotDeleted(OP), certain=True)
 
     def whole_value(self, row: Row, path: str) -> OutputColumn:
         """Return this part as one value: the key, or the only column of the row.
@@ -132,14 +163,49 @@ def _struct(fields: Sequence[OutputColumn], path: str) -> OutputColumn:
     # Spark calls a constant "not null"; Arrow has a null for it where the whole key is null.
     if_key = f"CASE WHEN {literals.name(KEY)} IS NOT NULL THEN"
     pairs = ", ".join(f"{literals.literal(f.name)}, {if_key} {f.sql} END" for f in fields)
-    types = [(field.name, field.type) for field in fields]
-    known = all(type_ is not None for _, type_ in types)
     return OutputColumn(
         KEY,
         f"{if_key} named_struct({pairs}) END",
-        pa.struct(types) if known else None,
+        struct_type(fields),
         certain=all(field.certain for field in fields),
     )
+
+
+def struct_type(fields: Iterable[OutputColumn]) -> pa.StructType | None:
+    """Return the type of a struct of fields, which keep their defaults; None where only Spark knows
+    the type of one.
+    """
+    inner = []
+    for field in fields:
+        if field.type is None:
+            return None
+        text = b"" if field.default is None else field.default.json
+        inner.append(pa.field(field.name, field.type, metadata=default_of(text) if text else None))
+    return pa.struct(inner)
+
+
+def is_present(field: OutputColumn) -> OutputColumn:
+    """Return whether a field is not null."""
+    source = None if field.source is None else IsValid(field.source)
+    return OutputColumn(field.name, f"({field.sql}) IS NOT NULL", pa.bool_(), source, certain=True)
+
+
+def fill_default(field: OutputColumn, where: OutputColumn | None) -> OutputColumn:
+    """Return a field with the default of its schema in place of nulls, in rows for which `where` is
+    true.
+    """
+    default = field.default
+    if default is None:
+        return field
+    text = f"coalesce({field.sql}, {default.sql})"
+    if where is not None:
+        text = f"CASE WHEN {where.sql} THEN {text} ELSE {field.sql} END"
+    source: ColumnSource | None = None
+    fits = where is None or where.source is not None
+    if field.source is not None and default.value is not None and fits:
+        where_source = None if where is None else where.source
+        source = FilledColumn(field.source, default.value, where_source)
+    return replace(field, sql=text, source=source)
 
 
 def require_key(row: Row, path: str) -> Column:
@@ -170,6 +236,7 @@ def struct_fields(value: OutputColumn) -> tuple[OutputColumn, ...]:
             field.type,
             None if value.source is None else StructField(value.source, field.name),
             certain=value.certain,
+            default=read_default(field),
         )
         for field in value.type
     )
@@ -268,15 +335,31 @@ def _read_quoted_name(text: str, start: int, path: str) -> tuple[str, int]:
     )
 
 
-def find_field(fields: tuple[OutputColumn, ...], steps: tuple[str, ...], path: str) -> OutputColumn:
+def find_field(
+    fields: tuple[OutputColumn, ...],
+    steps: tuple[str, ...],
+    path: str,
+    *,
+    presence: OutputColumn | None = None,
+    defaults: bool | None = None,
+) -> OutputColumn:
     """Return the field at a path of names; it is null where a struct of the path is null.
+
+    Args:
+        fields: The fields of a part of the row.
+        steps: The names.
+        path: The configuration key that has them.
+        presence: `RowPart.presence`.
+        defaults: Whether a null of the field is the default of its schema. A null of a struct on
+            the way always is, as in Kafka. None: nulls stay nulls.
 
     Raises:
         ConfigError: `transform.unknown_field`.
     """
     found: OutputColumn | None = None
-    for step in steps:
+    for number, step in enumerate(steps, 1):
         level = fields if found is None else struct_fields(found)
+        where = presence if found is None else is_present(found)
         found = next((field for field in level if field.name == step), None)
         if found is None:
             raise ConfigError(
@@ -287,6 +370,8 @@ def find_field(fields: tuple[OutputColumn, ...], steps: tuple[str, ...], path: s
                 else "Only structs have fields.",
                 config_path=path,
             )
+        if defaults is not None and (defaults or number < len(steps)):
+            found = fill_default(found, where)
     if found is None:
         raise AssertionError("a path has at least one step")
     return found

@@ -14,10 +14,10 @@ import pyarrow.types as kind
 from penstock.model.config_def import ConfigKey, did_you_mean
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, OutputColumn, Transform, row_failure
-from penstock.transform.column_kernel import ColumnSource, Copy, WidenedColumn
+from penstock.transform.column_kernel import ColumnSource, WidenedColumn
 from penstock.transform.java.casts import TARGETS, TIME, cast_expression
 from penstock.transform.java.date_formats import milliseconds_pattern, translate_date_format
-from penstock.transform.row import Row
+from penstock.transform.row import Default, Row
 from penstock.transform.row_parts import REPLACE_NULL_WITH_DEFAULT, RowPart, define_value_and_key
 from penstock.transform.sql import literals
 
@@ -38,25 +38,24 @@ class Cast:
     part: RowPart
     targets: Mapping[str, str]
     whole: str | None
+    defaults: bool
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Cast the fields of `targets`, or the whole value or key."""
         if self.whole is not None:
             before = self.part.whole_value(row, self.path)
-            value = self._cast(before, self.whole, row)
+            value = self._cast(before, self.whole)
             return self.part.replace_value(row, value, self.path, _CAST_FAILURE)
         fields = self.part.fields(row, self.path)
         after = tuple(
-            self._cast(field, self.targets[field.name], row)
-            if field.name in self.targets
-            else field
-            for field in fields
+            self._cast(field, self.targets[field.name]) if field.name in self.targets else field
+            for field in self.part.read_fields(row, self.path, defaults=self.defaults)
         )
         if after == fields:
             return Change()
         return self.part.replace_fields(row, after, self.path, _CAST_FAILURE)
 
-    def _cast(self, field: OutputColumn, target: str, row: Row) -> OutputColumn:
+    def _cast(self, field: OutputColumn, target: str) -> OutputColumn:
         target_type = TARGETS[target]
         if field.type is None:
             text = f"CAST({field.sql} AS {literals.type_name(target_type)})"
@@ -73,7 +72,7 @@ class Cast:
                 config_path=f"{self.path}.spec",
             )
         text, certain = found
-        source = _widening_source(field, target_type, row) if certain else None
+        source = _widening_source(field, target_type) if certain else None
         return replace(
             field,
             sql=text,
@@ -81,19 +80,24 @@ class Cast:
             source=source,
             certain=certain and field.certain,
             semantic_type="",
+            default=_cast_default(field, target),
         )
 
 
-def _widening_source(
-    field: OutputColumn, target_type: pa.DataType, row: Row
-) -> ColumnSource | None:
-    """Return the kernel of a cast that keeps every value: integers to wider integers."""
-    if not isinstance(field.source, Copy) or field.type is None:
+def _cast_default(field: OutputColumn, target: str) -> Default | None:
+    if field.default is None or field.type is None:
         return None
-    type_ = row.type_of(field.source.column)
-    whole = type_ is not None and pa.types.is_integer(type_) and pa.types.is_integer(target_type)
+    found = cast_expression(field.default.sql, field.type, field.semantic_type, target)
+    return None if found is None else Default(found[0])
+
+
+def _widening_source(field: OutputColumn, target_type: pa.DataType) -> ColumnSource | None:
+    """Return the kernel of a cast that keeps every value: integers to wider integers."""
+    if field.source is None or field.type is None:
+        return None
+    whole = pa.types.is_integer(field.type) and pa.types.is_integer(target_type)
     wider = whole and target_type.bit_width >= field.type.bit_width and not field.semantic_type
-    return WidenedColumn(field.source.column, target_type) if wider else None
+    return WidenedColumn(field.source, target_type) if wider else None
 
 
 def _build_cast(part: RowPart, path: str, values: Mapping[str, Any]) -> Transform:
@@ -120,7 +124,7 @@ def _build_cast(part: RowPart, path: str, values: Mapping[str, Any]) -> Transfor
             fix="Name a field for each type.",
             config_path=where,
         )
-    return Cast(path, part, targets, whole)
+    return Cast(path, part, targets, whole, values[REPLACE_NULL_WITH_DEFAULT.name])
 
 
 CAST: Final = define_value_and_key(
@@ -155,6 +159,7 @@ class TimestampConverter:
     target: str
     format: str
     precision: str
+    defaults: bool
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Convert the field, or the whole value or key."""
@@ -162,7 +167,8 @@ class TimestampConverter:
             value = self._convert(self.part.whole_value(row, self.path))
             return self.part.replace_value(row, value, self.path, _TIME_FAILURE)
         before = self.part.fields(row, self.path)
-        after = tuple(self._convert(f) if f.name == self.field else f for f in before)
+        read = self.part.read_fields(row, self.path, defaults=self.defaults)
+        after = tuple(self._convert(f) if f.name == self.field else f for f in read)
         if after == before:
             return Change()
         return self.part.replace_fields(row, after, self.path, _TIME_FAILURE)
@@ -255,6 +261,7 @@ def _build_timestamp_converter(part: RowPart, path: str, values: Mapping[str, An
         values["target.type"],
         translate_date_format(pattern, f"{path}.format"),
         values["unix.precision"],
+        values[REPLACE_NULL_WITH_DEFAULT.name],
     )
 
 

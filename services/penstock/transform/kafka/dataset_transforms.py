@@ -250,14 +250,24 @@ EXTRACT_TOPIC: Final = define_value_and_key(
 @dataclass(frozen=True, slots=True)
 class SetSchemaMetadata:
     """Labels the schema that the sink receives: `penstock.schema.name` and `.version` in its
-    metadata, `penstock.key.schema.…` for keys. Rows stay unchanged.
+    metadata, `penstock.key.schema.…` for keys.
     """
 
+    path: str
+    part: RowPart
     labels: tuple[tuple[str, str], ...]
+    defaults: bool
 
     def resolve(self, dataset: str, row: Row) -> Change:
-        """Label the schema."""
-        return Change(labels=self.labels)
+        """Label the schema. Kafka copies structs for that, and so reads their defaults."""
+        key = row.type_of(KEY)
+        if self.part is RowPart.KEY and (key is None or not pa.types.is_struct(key)):
+            return Change(labels=self.labels)
+        before = self.part.fields(row, self.path)
+        after = self.part.read_fields(row, self.path, defaults=self.defaults)
+        if after == before:
+            return Change(labels=self.labels)
+        return replace(self.part.replace_fields(row, after, self.path), labels=self.labels)
 
 
 def _build_set_schema_metadata(part: RowPart, path: str, values: Mapping[str, Any]) -> Transform:
@@ -271,7 +281,8 @@ def _build_set_schema_metadata(part: RowPart, path: str, values: Mapping[str, An
         )
     prefix = "penstock.schema" if part is RowPart.VALUE else "penstock.key.schema"
     labels = ((f"{prefix}.name", name), (f"{prefix}.version", version))
-    return SetSchemaMetadata(tuple((key, str(text)) for key, text in labels if text is not None))
+    given = tuple((key, str(text)) for key, text in labels if text is not None)
+    return SetSchemaMetadata(path, part, given, values[REPLACE_NULL_WITH_DEFAULT.name])
 
 
 SET_SCHEMA_METADATA: Final = define_value_and_key(

@@ -29,10 +29,13 @@ from penstock.transform.row_parts import (
     RowPart,
     check_new_name,
     define_value_and_key,
+    fill_default,
     find_field,
+    is_present,
     parse_field_path,
     require_key,
     struct_fields,
+    struct_type,
 )
 from penstock.transform.sql import literals
 
@@ -46,16 +49,24 @@ class ExtractField:
     path: str
     part: RowPart
     steps: tuple[str, ...]
+    defaults: bool
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the value or key by the field."""
-        field = find_field(self.part.fields(row, self.path), self.steps, f"{self.path}.field")
+        field = find_field(
+            self.part.fields(row, self.path),
+            self.steps,
+            f"{self.path}.field",
+            presence=self.part.presence(row),
+            defaults=self.defaults,
+        )
         return self.part.replace_value(row, field, self.path)
 
 
 def _build_extract_field(part: RowPart, path: str, values: Mapping[str, Any]) -> Transform:
     version = values["field.syntax.version"]
-    return ExtractField(path, part, parse_field_path(values["field"], version, f"{path}.field"))
+    steps = parse_field_path(values["field"], version, f"{path}.field")
+    return ExtractField(path, part, steps, values[REPLACE_NULL_WITH_DEFAULT.name])
 
 
 EXTRACT_FIELD: Final = define_value_and_key(
@@ -96,13 +107,11 @@ class HoistField:
 def pack_struct(fields: tuple[OutputColumn, ...], name: str) -> OutputColumn:
     """Return a struct of fields; the struct itself is never null."""
     pairs = ", ".join(f"{literals.literal(field.name)}, {field.sql}" for field in fields)
-    types = [(field.name, field.type) for field in fields]
-    known = all(type_ is not None for _, type_ in types)
     sources = [(field.name, field.source) for field in fields if field.source is not None]
     return OutputColumn(
         name,
         f"named_struct({pairs})",
-        pa.struct(types) if known else None,
+        struct_type(fields),
         StructColumn(tuple(sources)) if len(sources) == len(fields) else None,
         certain=all(field.certain for field in fields),
     )
@@ -120,7 +129,7 @@ HOIST_FIELD: Final = define_value_and_key(
 @dataclass(frozen=True, slots=True)
 class Flatten:
     """Makes columns of the fields of structs; their names are joined by the delimiter. Lists stay
-    unchanged; maps are refused, as in Kafka.
+    unchanged; maps are refused, as in Kafka. A null is always the default of its schema.
     """
 
     path: str
@@ -130,7 +139,12 @@ class Flatten:
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace structs by their fields, at every depth."""
         before = self.part.fields(row, self.path)
-        after = tuple(leaf for field in before for leaf in self._leaves(field, field.name))
+        presence = self.part.presence(row)
+        after = tuple(
+            leaf
+            for field in before
+            for leaf in self._leaves(fill_default(field, presence), field.name)
+        )
         return Change() if after == before else self.part.replace_fields(row, after, self.path)
 
     def _leaves(self, field: OutputColumn, name: str) -> Iterator[OutputColumn]:
@@ -144,7 +158,8 @@ class Flatten:
         inner = struct_fields(field)
         if not inner:
             yield replace(field, name=name)
-        for one in inner:
+        present = is_present(field) if inner else None
+        for one in (fill_default(field, present) for field in inner):
             yield from self._leaves(one, f"{name}{self.delimiter}{one.name}")
 
 
@@ -168,6 +183,7 @@ class ReplaceField:
     include: frozenset[str]
     exclude: frozenset[str]
     renames: tuple[tuple[str, str], ...]
+    defaults: bool
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Keep, drop and rename fields."""
@@ -175,7 +191,7 @@ class ReplaceField:
         new_names = dict(self.renames)
         after = tuple(
             replace(field, name=new_names.get(field.name, field.name))
-            for field in before
+            for field in self.part.read_fields(row, self.path, defaults=self.defaults)
             if self._is_kept(field.name)
         )
         if after == before:
@@ -201,7 +217,12 @@ def _build_replace_field(part: RowPart, path: str, values: Mapping[str, Any]) ->
             _refuse_reserved(name, f"{path}.{key}")
     renames = tuple(_parse_rename(text, f"{path}.renames") for text in values["renames"])
     return ReplaceField(
-        path, part, frozenset(values["include"]), frozenset(values["exclude"]), renames
+        path,
+        part,
+        frozenset(values["include"]),
+        frozenset(values["exclude"]),
+        renames,
+        values[REPLACE_NULL_WITH_DEFAULT.name],
     )
 
 
@@ -246,17 +267,20 @@ class ValueToKey:
 
     path: str
     fields: tuple[str, ...]
+    defaults: bool
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the key."""
-        value, where = RowPart.VALUE.fields(row, self.path), f"{self.path}.fields"
+        value = RowPart.VALUE.read_fields(row, self.path, defaults=self.defaults)
+        where = f"{self.path}.fields"
         key = pack_struct(tuple(find_field(value, (name,), where) for name in self.fields), KEY)
         kept = tuple(OutputColumn.unchanged(column) for column in row if column.name != KEY)
         return project_columns((*kept, key), self.path)
 
 
 def _build_value_to_key(path: str, values: Mapping[str, Any]) -> Transform:
-    return ValueToKey(path, tuple(dict.fromkeys(values["fields"])))
+    fields = tuple(dict.fromkeys(values["fields"]))
+    return ValueToKey(path, fields, values[REPLACE_NULL_WITH_DEFAULT.name])
 
 
 VALUE_TO_KEY: Final = (

@@ -17,7 +17,7 @@ from penstock.model.columns import OFFSET, PARTITION, TOPIC, TS_US
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, OutputColumn, Transform
-from penstock.transform.column_kernel import ColumnSource, ConstantText, Copy, MaskedColumn
+from penstock.transform.column_kernel import ColumnSource, ConstantText, MaskedColumn
 from penstock.transform.row import Row
 from penstock.transform.row_parts import (
     REPLACE_NULL_WITH_DEFAULT,
@@ -57,6 +57,7 @@ class InsertField:
     part: RowPart
     insertions: tuple[Insertion, ...]
     static_value: str | None
+    defaults: bool
 
     @property
     def needs_positions(self) -> bool:
@@ -66,7 +67,7 @@ class InsertField:
     def resolve(self, dataset: str, row: Row) -> Change:
         """Append the fields."""
         new = (self._make_column(insertion, dataset, row) for insertion in self.insertions)
-        fields = (*self.part.fields(row, self.path), *new)
+        fields = (*self.part.read_fields(row, self.path, defaults=self.defaults), *new)
         return self.part.replace_fields(row, fields, self.path)
 
     def _make_column(self, insertion: Insertion, dataset: str, row: Row) -> OutputColumn:
@@ -167,7 +168,7 @@ def _build_insert_field(part: RowPart, path: str, values: Mapping[str, Any]) -> 
             fix=f"Set `{absent}`.",
             config_path=f"{path}.{absent}",
         )
-    return InsertField(path, part, insertions, static)
+    return InsertField(path, part, insertions, static, values[REPLACE_NULL_WITH_DEFAULT.name])
 
 
 def _parse_insertions(path: str, values: Mapping[str, Any]) -> Iterator[Insertion]:
@@ -195,11 +196,13 @@ class MaskField:
     part: RowPart
     fields: frozenset[str]
     replacement: str | None
+    defaults: bool
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the values of the fields."""
         before = self.part.fields(row, self.path)
-        after = tuple(self._mask(f) if f.name in self.fields else f for f in before)
+        read = self.part.read_fields(row, self.path, defaults=self.defaults)
+        after = tuple(self._mask(f) if f.name in self.fields else f for f in read)
         return Change() if after == before else self.part.replace_fields(row, after, self.path)
 
     def _mask(self, field: OutputColumn) -> OutputColumn:
@@ -213,8 +216,8 @@ class MaskField:
             by = "" if self.replacement is None else f" by `{self.replacement}`"
             raise self._cannot_mask(field, f"{field.type}, which cannot be masked{by}")
         source: ColumnSource | None = None
-        if isinstance(field.source, Copy):
-            source = MaskedColumn(field.source.column, value, field.type)
+        if field.source is not None:
+            source = MaskedColumn(field.source, value, field.type)
         text = f"CASE WHEN {field.sql} IS NOT NULL THEN {_value_sql(value, field.type)} END"
         return replace(field, sql=text, source=source, certain=True)
 
@@ -297,7 +300,8 @@ def _build_mask_field(part: RowPart, path: str, values: Mapping[str, Any]) -> Tr
             fix="Remove it: without a replacement, texts become empty.",
             config_path=f"{path}.replacement",
         )
-    return MaskField(path, part, frozenset(values["fields"]), replacement)
+    defaults = values[REPLACE_NULL_WITH_DEFAULT.name]
+    return MaskField(path, part, frozenset(values["fields"]), replacement, defaults)
 
 
 MASK_FIELD: Final = define_value_and_key(

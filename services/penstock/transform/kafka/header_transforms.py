@@ -97,12 +97,15 @@ class HeaderFrom:
     part: RowPart
     pairs: tuple[tuple[str, str], ...]
     move: bool
+    defaults: bool
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Set the headers, and remove the moved fields."""
-        fields, where = self.part.fields(row, self.path), f"{self.path}.fields"
+        read = self.part.read_fields(row, self.path, defaults=self.defaults)
+        fields = read if self.move else self.part.fields(row, self.path)
+        where = f"{self.path}.fields"
         values = [
-            (header, format_header(find_field(fields, (name,), where), where))
+            (header, format_header(find_field(read, (name,), where), where))
             for name, header in self.pairs
         ]
         moved = {name for name, _ in self.pairs} if self.move else set()
@@ -122,7 +125,8 @@ def _build_header_from(part: RowPart, path: str, values: Mapping[str, Any]) -> T
             config_path=f"{path}.headers",
         )
     pairs = tuple(zip(fields, headers, strict=True))
-    return HeaderFrom(path, part, pairs, values["operation"] == "move")
+    move, defaults = values["operation"] == "move", values[REPLACE_NULL_WITH_DEFAULT.name]
+    return HeaderFrom(path, part, pairs, move, defaults)
 
 
 HEADER_FROM: Final = define_value_and_key(

@@ -19,6 +19,7 @@ from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.spark.schema import normalize_schema
 from penstock.transform.chain import Chain, CompiledChain
 from penstock.transform.configuration import Extensions, build_chain
+from penstock.transform.defaults import copy_defaults
 from penstock.worker.config.broker_topics import POSITIONS
 from penstock.worker.config.plugin_converters import acquire_converters
 from penstock.worker.config.resolved_config import ResolvedConfig
@@ -48,13 +49,15 @@ class TaskChain:
         self.report(before or self.default_dataset, after)
 
     def compile(self, dataset: str, schema: pa.Schema) -> CompiledChain:
-        """Compile the chain for a dataset, with the types that the engine uses.
+        """Compile the chain for a dataset, with the types that the engine uses and the
+        defaults of the source's schema.
 
         Raises:
             ConfigError: the chain does not fit the schema.
             SchemaError: `engine.unsupported_type`.
         """
-        return self.chain.compile(dataset or self.default_dataset, normalize_schema(schema))
+        columns = copy_defaults(normalize_schema(schema), schema)
+        return self.chain.compile(dataset or self.default_dataset, columns)
 
 
 def build_connector_chain(
