@@ -91,8 +91,13 @@ _PAUSE_S: Final = 0.1
 _LOOK_S: Final = 1.0
 """Time after which a call that has no answer is asked whether its login was refused."""
 
-_TOO_LARGE: Final = frozenset(
-    {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG_SIZE}
+_TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE})
+_INVALID: Final = frozenset(
+    {
+        KafkaError.INVALID_RECORD,
+        KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001
+        KafkaError.INVALID_TIMESTAMP,
+    }
 )
 
 
@@ -273,6 +278,13 @@ def to_connector_error(error: KafkaError, stage: str) -> ConnectorError:
             "kafka.too_large",
             text,
             fix="Raise `max.message.bytes` of the topic and `producer.max.request.size`.",
+        )
+    if code in _INVALID:
+        return DataError(
+            "kafka.invalid_record",
+            text,
+            fix="Give messages of a compacted topic keys; check `message.timestamp.before.max.ms` "
+            "and `….after.max.ms` of the topic.",
         )
     return RetriableError(
         "kafka.unavailable",

@@ -28,6 +28,7 @@ from penstock_kafka.broker import (
     MessageConfig,
 )
 from penstock_kafka.client_settings import translate
+from penstock_kafka.message_limits import BatchLimit, Refusals, find_limit
 from penstock_kafka.message_sender import DELIVERY_TIMEOUT_S, MAX_QUEUED, MessageSender
 from penstock_kafka.message_staging import MessageStaging, RowEncoder
 from penstock_kafka.mirror.offset_syncs import OffsetSyncWriter
@@ -216,7 +217,14 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
             "transactional.id": f"{config.transactional_id_prefix}{task_id}",
             "queue.buffering.max.messages": 2 * MAX_QUEUED,
         }
+        self._refusals = Refusals()
+        settings["on_delivery"] = self._refusals.note
+        # without syncs, which need reports of what was stored, only refused messages cost a call
+        settings["delivery.report.only.error"] = self._syncs is None
         self._max_bytes = int(settings["message.max.bytes"])
+        self._batch_bytes = min(self._max_bytes, int(settings["batch.size"]))
+        self._compression = str(settings["compression.type"])
+        self._limits: dict[str, BatchLimit | None] = {}
         self._producer = self._broker.open(Producer, settings)
         self._sender = MessageSender(self._producer, self._syncs)
         with self._broker.errors("init_transactions", self._producer):
@@ -251,6 +259,9 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         self._key_columns[dataset] = tuple(key_columns)
         may_create = config.topic_creation_enable
         self._ensure_topic(topic, self._creation.settings(topic), may_create=may_create)
+        limit = find_limit(self._admin, topic, self._compression)
+        # most topics take whatever the client makes
+        self._limits[topic] = limit if limit and limit.max_bytes < self._max_bytes else None
         nothing = pa.RecordBatch.from_pylist([], schema)
         self._encoder(_NO_SLOT, dataset, schema).encode(nothing)  # asks a schema registry
         return None
@@ -266,7 +277,10 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         encoder = self._encoder(slot, dataset, schema)
         topic = config.topic_of(dataset)
         positions = config.positions
-        return MessageStaging(topic, encoder, self._max_bytes, self._spill, positions=positions)
+        limit = self._limits.get(topic)
+        return MessageStaging(
+            topic, encoder, self._max_bytes, self._spill, positions=positions, limit=limit
+        )
 
     def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> RowEncoder:
         """Return what makes messages of rows. A slot keeps its converters, which remember
@@ -289,13 +303,18 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         producer, sender = self._producer, self._sender
         if self._syncs is not None:
             self._syncs.reset()
-        with self._broker.errors("prepare"):
+        with self._broker.errors("prepare"), self._refusals.explain(producer):
             producer.begin_transaction()
             self._open = txn_id
             for staging in staged:
                 assert isinstance(staging, MessageStaging)  # noqa: S101 - `stage` made it
+                limit = self._limits.get(staging.topic)
+                narrow = limit is not None and limit.max_bytes < self._batch_bytes
                 for part in staging.parts():
-                    sender.send(staging.topic, part)
+                    for piece in limit.pieces(part) if limit and narrow else (part,):
+                        sender.send(staging.topic, piece)
+                        if narrow:  # what waits together may become one batch
+                            sender.flush()
             self._offsets.put(producer, txn_id, epoch, token)
             sender.flush()
             if self._syncs is not None:

@@ -12,6 +12,7 @@ from penstock_connector import DataError
 from penstock_connector.dead_letters import DeadLetterEncoder, put_in_pieces
 from penstock_connector.messages import OFFSET, PARTITION, MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
+from penstock_kafka.message_limits import BATCH_BYTES, BatchLimit
 
 _OVERHEAD_BYTES: Final = 512
 """What a message's frame may add to its key and value."""
@@ -23,9 +24,17 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
     """Messages of a slot, in memory or a file, that no transaction has yet."""
 
     def __init__(
-        self, topic: str, encoder: RowEncoder, max_bytes: int, spill: Spill, *, positions: bool
+        self,
+        topic: str,
+        encoder: RowEncoder,
+        max_bytes: int,
+        spill: Spill,
+        *,
+        positions: bool,
+        limit: BatchLimit | None = None,
     ) -> None:
         super().__init__(spill)
+        self._limit = limit
         self._positions = positions
         self.topic, self._encoder, self._max_bytes = topic, encoder, max_bytes
 
@@ -49,6 +58,9 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
             for index, size in enumerate(_sizes(messages)):
                 if size + _OVERHEAD_BYTES > self._max_bytes:
                     refused.setdefault(index, _too_large(size, self._max_bytes))
+        if self._limit is not None and messages.nbytes > self._limit.max_bytes - BATCH_BYTES:
+            for index, error in self._limit.refused(messages):
+                refused.setdefault(index, error)
         rejected = sorted(refused.items())
         self.add_batch(without_rejected(messages, rejected))
         return rejected
