@@ -20,7 +20,14 @@ from penstock_connector import (
     key,
 )
 from penstock_connector.dead_letters import DeadLetterEncoder, DeadLetterKeys
-from penstock_connector.messages import OFFSET, PARTITION, Converters, MessageEncoder
+from penstock_connector.messages import (
+    OFFSET,
+    PARTITION,
+    Converters,
+    MessageEncoder,
+    columns_of,
+    has_columns,
+)
 from penstock_connector.staging import Spill
 from penstock_kafka.broker import (
     REQUEST_TIMEOUT_S,
@@ -187,6 +194,9 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         config = self.config
         self._key_columns: dict[str, tuple[str, ...]] = {}
         self._converters: dict[int, Converters] = {}
+        self.reports_columns = not self.config.dead_letters and has_columns(
+            self._slot_converters(_NO_SLOT).value
+        )
         self._spill = Spill(_MEMORY_BYTES, "kafka.memory", "kafka.spill_failed")
         self._originals: Originals | None = None
         self._syncs: OffsetSyncWriter | None = None
@@ -235,6 +245,10 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     def committed(self) -> tuple[int, int, bytes] | None:
         """Return the last transaction that Kafka has."""
         return self._last
+
+    def columns(self, dataset: str) -> pa.Schema | None:
+        """Return the columns of the newest schema of a topic, where a registry has them."""
+        return columns_of(self._slot_converters(_NO_SLOT).value, self.config.topic_of(dataset))
 
     def apply_schema(
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
@@ -293,10 +307,13 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
             return DeadLetterEncoder("kafka", dataset, schema, self._originals.read)
         if config.dead_letters:
             return DeadLetterEncoder("kafka", dataset, schema, None)
-        if slot not in self._converters:
-            self._converters[slot] = config.open_converters()
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
-        return MessageEncoder("kafka", topic, schema, keys, self._converters[slot])
+        return MessageEncoder("kafka", topic, schema, keys, self._slot_converters(slot))
+
+    def _slot_converters(self, slot: int) -> Converters:
+        if slot not in self._converters:
+            self._converters[slot] = self.config.open_converters()
+        return self._converters[slot]
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages, and the offsets that they cover, in one transaction."""

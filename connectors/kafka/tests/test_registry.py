@@ -23,6 +23,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 from penstock_kafka import KafkaSink, KafkaSource
 
+from penstock.model.schema_drift import compare_schemas
 from penstock_connector._config import read_config
 from penstock_connector.testing import RemoteError, sink_task, source_task
 from support.processes import free_ports
@@ -238,6 +239,34 @@ def test_a_change_that_the_registry_refuses_is_refused_as_a_schema(kafka, regist
     ):
         task.write([{"n": "a text"}], dataset="d")
     assert len(kafka.read(topic)) == 1
+
+
+COLUMNS = {
+    "n": pa.int64(), "text": pa.string(), "at": pa.timestamp("us", "UTC"), "on": pa.date32(),
+    "price": pa.decimal128(12, 2), "__op": pa.int8(), "__key": pa.string(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("converter", [AVRO, JSON, PROTOBUF])
+def test_a_sink_knows_the_columns_of_a_topic_from_the_registry(kafka, registry, topic, converter):
+    """Policies of schemas compare them with those of rows; what was written by them is equal."""
+    given = sink(kafka, topic, registry.url) | {"value.converter": converter}
+    given |= {"value.converter.optional.for.nullables": "true"} if converter == PROTOBUF else {}
+    with sink_task(KafkaSink, given) as task:
+        assert task.columns("orders") is None
+        task.write(pa.RecordBatch.from_pylist([{"n": 1, "text": "a"}], pa.schema(COLUMNS)))
+        found = task.columns("orders")
+    assert {field.name for field in found} == {"n", "text", "at", "on", "price"}
+    assert compare_schemas(found, pa.schema(COLUMNS)) == ()
+    changed = pa.schema(COLUMNS | {"n": pa.string(), "more": pa.int32()})
+    assert {change.column for change in compare_schemas(found, changed)} == {"n", "more"}
+
+
+def test_a_sink_without_a_registry_knows_no_columns(kafka, topic):
+    plain = {"bootstrap.servers": kafka.bootstrap, "topic": topic,
+             "offsets.storage.topic": f"{topic}-offsets"}  # fmt: skip
+    with sink_task(KafkaSink, plain) as task, pytest.raises(LookupError):
+        task.columns("orders")
 
 
 def test_a_schema_of_rows_is_registered_even_where_the_latest_is_wanted(

@@ -138,7 +138,7 @@ class Writing:
         # a sink may settle on its wish when it has seen its configuration
         every = max(getattr(sink, "commit_every", 0.0), getattr(kind, "commit_every", 0.0))
         opened = _opened(_mode(kind, order.commit_mode), committed, every)
-        opened.describes_datasets = _reports_columns(kind)
+        opened.describes_datasets = _reports_columns(kind) and sink.reports_columns
         opened.reports_failed_rows = sink.reports_failed_rows
         return task, opened
 

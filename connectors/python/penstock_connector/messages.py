@@ -50,6 +50,7 @@ from penstock_converters import (
     Run,
     SchemaRefusedError,
 )
+from penstock_converters.framing import FramedConverter
 
 OP: Final = "__op"
 KEY: Final = "__key"
@@ -121,6 +122,23 @@ class Converters(NamedTuple):
         """Close them."""
         self.key.close()
         self.value.close()
+
+
+def has_columns(converter: Converter) -> bool:
+    """Return whether a converter knows the columns of topics: whether it has a schema registry."""
+    return isinstance(converter, FramedConverter)
+
+
+def columns_of(converter: Converter, topic: str) -> pa.Schema | None:
+    """Return the columns of messages of a topic, where a schema registry has them.
+
+    Raises:
+        ConnectorError: the registry could not be asked.
+    """
+    if not isinstance(converter, FramedConverter):
+        return None
+    with converting(topic):
+        return converter.columns(topic)
 
 
 class MessageDecoder:

@@ -88,6 +88,11 @@ class _Reader(SchemaReader):
         self._field = to_arrow_field(to_connect(kind, options))
         self._decoder = AvroDecoder(kind, self._field.type)
 
+    @property
+    def field(self) -> pa.Field:
+        """The type of all values."""
+        return self._field
+
     def decode(self, data: Bytes, starts: Ints, ends: Ints) -> ReadValues:
         values, reasons = self._decoder.decode(data, starts, ends)
         (failed,) = np.nonzero(reasons)

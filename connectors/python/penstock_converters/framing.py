@@ -43,6 +43,13 @@ the values of those mean nothing.
 class SchemaReader(abc.ABC):
     """Reads the messages of one schema."""
 
+    @property
+    @abc.abstractmethod
+    def field(self) -> pa.Field:
+        """The type of values, or of the first ones where the schema has several; raises
+        InvalidSchemaError for one that cannot be read.
+        """
+
     @abc.abstractmethod
     def decode(self, data: Bytes, starts: Ints, ends: Ints) -> ReadValues:
         """Return the values of messages in a buffer, without their headers. The messages are in the
@@ -145,6 +152,23 @@ class FramedConverter(abc.ABC):
             groups.merge()
         return Decoded(groups.runs(), tuple(rejected))
 
+    def columns(self, topic: str) -> pa.Schema | None:
+        """Return the columns of the topic's newest schema, as wide as what is written by it; None
+        where there are none.
+
+        Raises:
+            ConversionError: the registry could not be asked.
+        """
+        found = self._registry.newest_schema(topic)
+        reader = None if found is None else self._try_reader(found.schema.id, found)
+        if reader is None or isinstance(reader, Problem):
+            return None
+        try:
+            kind = reader.field.type
+        except InvalidSchemaError:
+            return None
+        return pa.schema(map(_as_written, kind)) if pa.types.is_struct(kind) else None
+
     def _reader(self, number: int, *, asks: bool) -> SchemaReader | Problem:
         if number in self._readers:
             return self._readers.remember(number, _never)
@@ -190,6 +214,18 @@ class FramedConverter(abc.ABC):
         return number, self._writers.remember(
             (key, number), lambda: self._make_writer(found, field, strict=strict)
         )
+
+
+def _as_written(field: pa.Field) -> pa.Field:
+    """Return a field with the times of rows, which are finer than those of some schemas: a value
+    that does not fit is rejected by itself.
+    """
+    kind = field.type
+    if pa.types.is_timestamp(kind):
+        kind = pa.timestamp("us", kind.tz)
+    elif pa.types.is_time(kind):
+        kind = pa.time64("us")
+    return field.with_type(kind)
 
 
 def _most_frequent_first(ids: Ints) -> list[int]:

@@ -126,6 +126,11 @@ class _Reader(SchemaReader):
         form = JsonForm(form.numeric, True, form.named_entries, form.union)
         self._read, self._columns = make_reader(schema, form), ColumnReader(schema, form)
 
+    @property
+    def field(self) -> pa.Field:
+        """The type of all values."""
+        return self._field
+
     def decode(self, data: Bytes, starts: Ints, ends: Ints) -> ReadValues:
         texts = slices(data, starts, ends)
         whole = self._columns.read(texts)

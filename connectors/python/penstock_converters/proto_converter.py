@@ -118,6 +118,11 @@ class _Reader(SchemaReader):
         self._kinds: Cache[tuple[int, ...], tuple[ProtoMessage, pa.Field, dict[str, object]]]
         self._kinds = Cache(_MAX_KINDS)
 
+    @property
+    def field(self) -> pa.Field:
+        """The type of the first message."""
+        return self._kind((0,))[1]
+
     def decode(self, data: Bytes, starts: Ints, ends: Ints) -> ReadValues:
         reader = ProtoReader(padded(data), len(starts), self._options)
         cursor = Cursor(starts.copy(), ends, np.arange(len(starts)))

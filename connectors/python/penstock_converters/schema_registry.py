@@ -138,6 +138,18 @@ class SchemaRegistry:
             raise _not_registered(subject, str(error)) from None
         return SchemaToUse(replace(own, id=number))
 
+    def newest_schema(self, topic: str) -> SchemaToUse | None:
+        """Return the newest schema of a topic, asked again each time; None: it has none, or its
+        subject has the name of a record.
+        """
+        if self._options.strategy != "TopicNameStrategy":
+            return None
+        try:
+            latest = self._client.schema_by_version(self._subject(topic, ""), "latest")
+            return self._resolve(latest)
+        except NotThereError:
+            return None
+
     @property
     def is_of_keys(self) -> bool:
         """Whether the schemas are those of keys."""

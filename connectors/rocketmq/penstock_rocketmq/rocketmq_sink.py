@@ -23,7 +23,15 @@ from penstock_connector import (
     key,
 )
 from penstock_connector.dead_letters import DeadLetterEncoder, DeadLetterKeys, put_in_pieces
-from penstock_connector.messages import KEY, OP, PARTITION, Converters, MessageEncoder
+from penstock_connector.messages import (
+    KEY,
+    OP,
+    PARTITION,
+    Converters,
+    MessageEncoder,
+    columns_of,
+    has_columns,
+)
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_rocketmq.cluster import TOPIC_NAME, Cluster
 from penstock_rocketmq.config import CONSUMER_GROUP, MessageConfig
@@ -260,6 +268,9 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         self._task_id = task_id
         self._key_columns: dict[str, tuple[str, ...]] = {}
         self._converters: dict[int, Converters] = {}
+        self.reports_columns = not self.config.dead_letters and has_columns(
+            self._slot_converters(_NO_SLOT).value
+        )
         self._originals: Originals | None = None
         self._spill = Spill(_MEMORY_BYTES, "rocketmq.memory", "rocketmq.spill_failed")
         self._cluster = Cluster(self.config)
@@ -268,6 +279,10 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
             self._cluster, self.config.producer_group, batch_bytes, self.stopping.wait
         )
         self._turn = 0
+
+    def columns(self, dataset: str) -> pa.Schema | None:
+        """Return the columns of the newest schema of a topic, where a registry has them."""
+        return columns_of(self._slot_converters(_NO_SLOT).value, self.config.topic_of(dataset))
 
     def apply_schema(
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
@@ -309,11 +324,14 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
             return DeadLetterEncoder("rocketmq", dataset, schema, self._originals.read)
         if config.dead_letters:
             return DeadLetterEncoder("rocketmq", dataset, schema, None)
-        if slot not in self._converters:
-            self._converters[slot] = config.open_converters()
         schema = _keyed(pa.RecordBatch.from_pylist([], schema), config, {}).schema
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
-        return MessageEncoder("rocketmq", topic, schema, keys, self._converters[slot])
+        return MessageEncoder("rocketmq", topic, schema, keys, self._slot_converters(slot))
+
+    def _slot_converters(self, slot: int) -> Converters:
+        if slot not in self._converters:
+            self._converters[slot] = self.config.open_converters()
+        return self._converters[slot]
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages: they are stored before the offsets are (invariant 1)."""
