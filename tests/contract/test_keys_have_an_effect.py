@@ -12,7 +12,7 @@ import ast
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -287,11 +287,34 @@ def test_the_members_that_a_chain_does_not_list_are_told_of() -> None:
     assert (found.code, found.config_path) == ("config.no_effect", "transforms.b")
 
 
+APICURIO = "apicurio.registry.url"
+LOGINS: Sequence[Mapping[str, str]] = (
+    {},
+    {
+        "basic.auth.credentials.source": "SASL_INHERIT",
+        "sasl.jaas.config": 'a.PlainLoginModule required username="u" password="p";',
+    },
+    {
+        "bearer.auth.credentials.source": "OAUTHBEARER",
+        "bearer.auth.issuer.endpoint.url": "http://localhost:1",
+        "bearer.auth.client.id": "c",
+        "bearer.auth.client.secret": "s",
+    },
+)
+"""Ways to log in at a registry: each has keys of its own."""
+
+
 @pytest.mark.parametrize("kind", CONVERTERS, ids=lambda kind: kind.names[0])
 def test_every_key_of_a_converter_has_an_effect(kind: Any) -> None:
-    config = Recorded({"schema.registry.url": "http://localhost:1"})  # those with one need it
-    kind.create(config, False)
-    assert {key.name for key in kind.keys} <= config.seen
+    seen: set[str] = set()
+    ways = [{"schema.registry.url": "http://localhost:1", **login} for login in LOGINS]
+    if any(key.name == APICURIO for key in kind.keys):
+        ways.append({APICURIO: "http://localhost:1/apis/registry/v3"})
+    for way in ways:
+        config = Recorded(way)
+        kind.create(config, False)
+        seen |= config.seen
+    assert {key.name for key in kind.keys} <= seen
 
 
 def trees(folder: Path) -> Iterator[ast.AST]:

@@ -152,7 +152,7 @@ class ApicurioOptions:
         id_bytes: How many bytes an id has.
     """
 
-    keys: dict[str, str] = field(repr=False)
+    keys: Config = field(repr=False)
     group: str = ""
     id_bytes: int = 4
 
@@ -188,7 +188,11 @@ def read_apicurio(config: Config) -> ApicurioOptions:
         "max.retries": str(read_number(config, _RETRIES, 3, 0)),
         "retries.wait.ms": str(read_number(config, _RETRY_MS, 300, 0)),
         "latest.cache.ttl.sec": _latest_ttl(config),
-        **{ours: config[theirs] for theirs, ours in (_STORES | _PROXY).items() if theirs in config},
+        **{
+            ours: text
+            for theirs, ours in (_STORES | _PROXY).items()
+            if (text := config.get(theirs, ""))
+        },
         **_login(config),
     }
     if not read_flag(config, _VERIFY, default=True):

@@ -166,10 +166,12 @@ def _as_confluents(config: Config) -> ApicurioOptions:
     return ApicurioOptions(_with_short_names(config))
 
 
-def _with_short_names(config: Config) -> dict[str, str]:
+def _with_short_names(config: Config) -> Config:
     """Return the keys of a converter without the prefix `schema.registry.` that those of the
     registry's client may have.
     """
+    if not LONG_NAMES & config.keys():
+        return config
     return {key.removeprefix(_PREFIX) if key in LONG_NAMES else key: config[key] for key in config}
 
 
