@@ -38,6 +38,16 @@ consumer.metadata.max.age.ms=1000
 """
 
 
+def jars() -> Path:
+    """Return the folder with the jars of Kafka Connect and Debezium."""
+    return maven.jars(
+        f"kafka-connect/{VERSION}-{DEBEZIUM}",
+        *(f"org.apache.kafka:connect-{part}:{VERSION}" for part in ("runtime", "file")),
+        *(f"io.debezium:debezium-{part}:{DEBEZIUM}" for part in _DEBEZIUM_PARTS),
+        "org.slf4j:slf4j-simple:1.7.36",
+    )
+
+
 class KafkaConnect:
     """A worker. Leaving the `with` block kills it."""
 
@@ -58,14 +68,8 @@ class KafkaConnect:
         file = self._folder / "connect-standalone.properties"
         values = {"bootstrap": self._bootstrap, "port": self._port, "folder": self._folder}
         file.write_text(_PROPERTIES.format(**values), encoding="utf-8")
-        jars = maven.jars(
-            f"kafka-connect/{VERSION}-{DEBEZIUM}",
-            *(f"org.apache.kafka:connect-{part}:{VERSION}" for part in ("runtime", "file")),
-            *(f"io.debezium:debezium-{part}:{DEBEZIUM}" for part in _DEBEZIUM_PARTS),
-            "org.slf4j:slf4j-simple:1.7.36",
-        )
         options = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        command = [*DIES_WITH_US, "java", *options, "-cp", f"{jars}/*"]
+        command = [*DIES_WITH_US, "java", *options, "-cp", f"{jars()}/*"]
         with (self._folder / "connect.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "org.apache.kafka.connect.cli.ConnectStandalone", str(file)],

@@ -131,11 +131,16 @@ class Kafka:
             except Py4JJavaError:
                 yield "refused"
 
+    def use_header_converter(self, name: str, keys: dict[str, str]) -> None:
+        """Write headers with another converter than SimpleHeaderConverter."""
+        self.headers = self._new(name)
+        self.headers.configure(self._map(keys | {"converter.type": "header"}))
+
     def _new(self, name: str) -> Any:
-        loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        kind = self.jvm.java.lang.Class.forName(name, True, loader)
-        return kind.getDeclaredConstructor(self.gateway.new_array(self.jvm.Class, 0)).newInstance(
-            self.gateway.new_array(self.jvm.Object, 0)
+        return (
+            self._class(name)
+            .getDeclaredConstructor(self.gateway.new_array(self.jvm.Class, 0))
+            .newInstance(self.gateway.new_array(self.jvm.Object, 0))
         )
 
     def _map(self, values: dict[str, str]) -> Any:
@@ -178,15 +183,40 @@ class Kafka:
         found = record.headers().iterator()
         while found.hasNext():
             header = found.next()
-            raw = self.headers.fromConnectHeader(
-                DATASET, header.key(), header.schema(), header.value()
-            )
+            raw = self._header_bytes(header)
             headers[header.key()] = None if raw is None else bytes(raw)
         if headers:
             row["__headers"] = headers
         if record.topic() != DATASET:
             row["__topic"] = record.topic()
         return row
+
+    def _header_bytes(self, header: Any) -> Any:
+        """Convert a header in the JVM: on its way through Python, a byte would become an int."""
+        invoke = self.jvm.java.lang.invoke
+        lookup, type_of = invoke.MethodHandles.publicLookup(), invoke.MethodType.methodType
+        header_class = self._class(f"{KAFKA}.header.Header")
+        value = lookup.findVirtual(header_class, "value", type_of(self._class("java.lang.Object")))
+        names = (
+            "java.lang.String", "java.lang.String", f"{KAFKA}.data.Schema", "java.lang.Object",
+        )  # fmt: skip
+        classes = self.gateway.new_array(self.jvm.Class, len(names))
+        for at, name in enumerate(names):
+            classes[at] = self._class(name)
+        of_converter = self._class(f"{KAFKA}.storage.HeaderConverter")
+        write_type = invoke.MethodType.methodType(self._class("[B"), classes)
+        write = lookup.findVirtual(of_converter, "fromConnectHeader", write_type)
+        first = self.gateway.new_array(self.jvm.Object, 4)
+        first[0], first[1], first[2], first[3] = (
+            self.headers, DATASET, header.key(), header.schema(),
+        )  # fmt: skip
+        write = invoke.MethodHandles.insertArguments(write, 0, first)
+        both = invoke.MethodHandles.filterReturnValue(value.bindTo(header), write)
+        return both.invokeWithArguments(self.jvm.java.util.ArrayList())
+
+    def _class(self, name: str) -> Any:
+        loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        return self.jvm.java.lang.Class.forName(name, True, loader)
 
     def _json(self, schema: Any, value: Any) -> Any:
         raw = self.converter.fromConnectData(DATASET, schema, value)

@@ -55,7 +55,8 @@ class ConverterKeys(Reaching):
     header_converter: str = key(
         "simple",
         doc="Converter of headers. Rows have the text of a header's value: `simple` and `string` "
-        "leave it as it is; `json` and those of numbers convert it.",
+        "leave it as it is, but for times, lists, maps and structs of HeaderFrom and InsertHeader; "
+        "`json` and those of numbers convert it.",
         group="Messages",
     )
     header_converter_keys: Mapping[str, str] = key(

@@ -51,6 +51,8 @@ from penstock_converters import (
     SchemaRefusedError,
 )
 from penstock_converters.framing import FramedConverter
+from penstock_converters.header_types import format_header_types, parse_header_types
+from penstock_values.semantic_types import SEMANTIC_TYPE_KEY, semantic_type
 
 OP: Final = "__op"
 KEY: Final = "__key"
@@ -150,6 +152,9 @@ class MessageDecoder:
         self._system, self._topic, self._converters = system, topic, converters
         self._columns: pa.Schema | None = None
         self._has_tombstones = self._has_headers = False
+        types = "" if converters.headers is None else format_header_types(converters.headers.types)
+        metadata = {SEMANTIC_TYPE_KEY: types.encode()} if types else None
+        self._header_field = pa.field(HEADERS, HEADERS_TYPE, metadata=metadata)
 
     def decode(self, messages: pa.RecordBatch) -> tuple[list[DecodedRows], list[BadMessage]]:
         """Return rows of messages of `MESSAGE_SCHEMA` or `POSITION_SCHEMA`, in order, and the
@@ -219,7 +224,11 @@ class MessageDecoder:
             columns[HEADERS] = headers
         if "offset" in messages.schema.names:
             columns[PARTITION], columns[OFFSET] = messages["partition"], messages["offset"]
-        rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        fields = [
+            self._header_field if name == HEADERS else pa.field(name, column.type)
+            for name, column in columns.items()
+        ]
+        rows = pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
         return DecodedRows(rows, key_columns)
 
     def _with_known_columns(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
@@ -338,6 +347,8 @@ class MessageEncoder:
         self._key, self._value, self._headers = converters
         self._data = [field for field in schema if field.name not in RESERVED]
         self._keys = [schema.field(name) for name in key_columns if name in schema.names]
+        known = semantic_type(schema.field(HEADERS)) if HEADERS in schema.names else ""
+        self._header_types = parse_header_types(known)
 
     def encode(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[BadMessage]]:
         """Return a message of each row, in order, and the rows that have none: their messages are
@@ -372,7 +383,7 @@ class MessageEncoder:
             return pa.nulls(rows.num_rows, HEADERS_TYPE)
         headers = rows.column(HEADERS).cast(HEADERS_TYPE)
         if self._headers is not None and headers.null_count < len(headers):
-            headers, rejected = self._headers.encode(headers, self._topic)
+            headers, rejected = self._headers.encode(headers, self._topic, self._header_types)
             bad += [_bad_header(index, problem, self._topic) for index, problem in rejected]
         return headers
 

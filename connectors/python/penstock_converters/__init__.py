@@ -10,6 +10,8 @@
 - `json_text`         columns to JSON texts, all rows at once, as Jackson writes them
 - `json_values`       JSON values to Arrow values by a schema
 - `messages`          values as runs of one type, and bytes as messages
+- `header_values`     values of headers as texts, as Kafka Connect's `Values`
+- `header_types`      the types of headers, beside rows that have their texts
 - `connect_schema`    Kafka Connect's schemas in JSON to Arrow fields, and back
 - `avro_converter`    Avro with a schema registry, as Confluent's AvroConverter
 - `avro_schema`       Avro's schemas as types, their names resolved

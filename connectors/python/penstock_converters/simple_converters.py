@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
@@ -108,7 +109,7 @@ class StringConverter:
         rejected: list[RejectedValue] = []
         for index, value in enumerate(values.to_pylist()):
             try:
-                messages.append(None if value is None else _java_text(value).encode(self._codec))
+                messages.append(None if value is None else java_text(value).encode(self._codec))
             except (TypeError, UnicodeEncodeError):
                 messages.append(None)
                 rejected.append(
@@ -125,7 +126,7 @@ class StringConverter:
         """Do nothing."""
 
 
-def _java_text(value: Any) -> str:
+def java_text(value: Any) -> str:
     """Return the value as `toString` of Kafka Connect's value writes it."""
     match value:
         case str():
@@ -134,12 +135,12 @@ def _java_text(value: Any) -> str:
             return "true" if value else "false"
         case int() | Decimal():
             return str(value)
+        case datetime() | date() | time():
+            return _java_date(value)
         case float():
             return format_float(value).strip('"')
         case dict():  # a Struct omits nulls
-            kept = (
-                f"{name}={_java_text(item)}" for name, item in value.items() if item is not None
-            )
+            kept = (f"{name}={java_text(item)}" for name, item in value.items() if item is not None)
             return f"Struct{{{','.join(kept)}}}"
         case list() if value and isinstance(value[0], tuple):
             return "{" + ", ".join(f"{_item(k)}={_item(v)}" for k, v in value) + "}"
@@ -148,8 +149,25 @@ def _java_text(value: Any) -> str:
     raise TypeError
 
 
+def _java_date(value: datetime | date | time) -> str:
+    """Return a time as `java.util.Date` of a JVM in UTC."""
+    match value:
+        case datetime():
+            at = value
+        case date():
+            at = datetime.combine(value, time())
+        case _:
+            at = datetime.combine(date(1970, 1, 1), value)
+    return f"{_DAYS[at.weekday()]} {_MONTHS[at.month - 1]} {at:%d %H:%M:%S} UTC {at.year:04d}"
+
+
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov",
+                  "Dec")  # fmt: skip
+
+
 def _item(value: Any) -> str:
-    return "null" if value is None else _java_text(value)
+    return "null" if value is None else java_text(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ def converter(name, **keys):
 
 
 def envelope(kind, payload):
-    return {"schema": {"type": kind, "optional": False}, "payload": payload}
+    schema = kind if isinstance(kind, dict) else {"type": kind}
+    return {"schema": schema | {"optional": False}, "payload": payload}
 
 
 @pytest.mark.parametrize(
@@ -42,9 +43,22 @@ def envelope(kind, payload):
         (b"-129", "int16", -129),
         (b"40000", "int32", 40000),
         (b"3000000000", "int64", 3000000000),
-        (b"99999999999999999999", "string", "99999999999999999999"),
+        (
+            b"99999999999999999999",
+            {
+                "type": "bytes",
+                "name": f"{KAFKA}.data.Decimal",
+                "version": 1,
+                "parameters": {"scale": "0"},
+            },
+            "BWvHXi1jD///",
+        ),
+        (b"2020-01-02", {"type": "int32", "name": f"{KAFKA}.data.Date", "version": 1}, 18263),
         (b"1.5", "float", 1.5),
-        (b"0.1", "double", 0.1),
+        (b"0.1", "float", 0.1),
+        (b"1e39", "string", "1e39"),
+        (b"4.0E38", "double", 4.0e38),
+        (b"[1,300]", {"type": "array", "items": {"type": "int16", "optional": False}}, [1, 300]),
         (b"1e400", "string", "1e400"),
         (b"00501", "string", "00501"),
         (b"1.10", "string", "1.10"),
@@ -57,7 +71,7 @@ def envelope(kind, payload):
 )
 def test_a_text_has_the_type_that_it_looks_like_and_comes_back(text, kind, payload):
     by = converter(JSON)
-    there, rejected = by.encode(maps([("h", text)]), "t")
+    there, rejected = by.encode(maps([("h", text)]), "t", {})
     assert rejected == []
     ((name, data),) = there.to_pylist()[0]
     assert (name, json.loads(data)) == ("h", envelope(kind, payload))
@@ -68,7 +82,7 @@ def test_a_text_has_the_type_that_it_looks_like_and_comes_back(text, kind, paylo
 def test_headers_keep_their_order_their_nulls_and_their_repeated_names():
     headers = maps([("a", b"1"), ("a", b"x"), ("b", None)], None, [], [("c", b"true")])
     by = converter(JSON, schemas_enable="false")
-    there, _ = by.encode(headers, "t")
+    there, _ = by.encode(headers, "t", {})
     assert there.to_pylist() == [
         [("a", b"1"), ("a", b'"x"'), ("b", None)], None, [], [("c", b"true")],
     ]  # fmt: skip
@@ -87,7 +101,7 @@ def test_what_is_no_value_of_the_converter_is_rejected_with_its_message():
     for text in (b'"\\ud83d"', b"{", b"\xff"):
         _, rejected = plain.decode(maps([("h", text)]), "t")
         assert [index for index, _ in rejected] == [0], text
-    _, rejected = converter(JSON).encode(maps([("h", b"\xff")]), "t")
+    _, rejected = converter(JSON).encode(maps([("h", b"\xff")]), "t", {})
     assert [(index, problem.code) for index, problem in rejected] == [(0, "converter.value")]
 
 
@@ -96,8 +110,11 @@ def test_what_is_no_value_of_the_converter_is_rejected_with_its_message():
     ["simple", f"{KAFKA}.storage.SimpleHeaderConverter", f"{KAFKA}.storage.StringConverter",
      f"{KAFKA}.converters.ByteArrayConverter"],
 )  # fmt: skip
-def test_values_stay_as_they_are(name):
-    assert open_header_converter(name, {}) is None
+def test_texts_stay_as_they_are(name):
+    by, headers = open_header_converter(name, {}), maps([("h", b"007"), ("b", b"\xff")], None)
+    assert by.is_text
+    assert by.decode(headers, "t") == (headers, ())
+    assert by.encode(headers, "t", {}) == (headers, ())
 
 
 @pytest.mark.parametrize(
@@ -141,3 +158,27 @@ def test_a_row_gives_its_headers_to_the_converter():
     messages, bad = encoder.encode(rows)
     assert json.loads(messages["headers"].to_pylist()[0][0][1]) == envelope("int8", 5)
     assert [(one.index, one.error.message[:17]) for one in bad] == [(1, "HEADER_CONVERTER:")]
+
+
+def test_types_of_a_source_and_of_transforms_reach_the_sink_beside_the_rows():
+    text = create_converter("string", {})
+    string = open_header_converter(f"{KAFKA}.storage.StringConverter", {})
+    decoder = MessageDecoder("kafka", "t", Converters(text, text, string))
+    columns = [[None], [b"a"], [1], [[("h", b"7"), ("n", None)]]]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, MESSAGE_SCHEMA, strict=True)]
+    (decoded,), _ = decoder.decode(pa.RecordBatch.from_arrays(arrays, schema=MESSAGE_SCHEMA))
+    encoder = MessageEncoder(
+        "kafka", "t", decoded.rows.schema, (), Converters(text, text, converter("json"))
+    )
+    messages, bad = encoder.encode(decoded.rows)
+    assert bad == []
+    headers = dict(messages["headers"].to_pylist()[0])
+    string = {"type": "string", "optional": True}
+    assert json.loads(headers["h"]) == {"schema": string, "payload": "7"}
+    assert json.loads(headers["n"]) == {"schema": string, "payload": None}
+
+
+def test_a_text_that_is_not_of_its_type_has_the_type_that_it_looks_like():
+    by, types = converter("json", schemas_enable="false"), {"h": pa.field("h", pa.int64())}
+    there, _ = by.encode(maps([("h", b"x")], [("h", b"true")], [("h", b"7")]), "t", types)
+    assert there.to_pylist() == [[("h", b'"x"')], [("h", b"true")], [("h", b"7")]]

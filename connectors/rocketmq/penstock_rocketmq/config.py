@@ -123,7 +123,8 @@ class MessageConfig(ConverterKeys, ClusterConfig):
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
         super().__post_init__()
-        if self.open_converters().headers is not None:
+        headers = self.open_converters().headers
+        if headers is not None and not headers.is_text:
             raise ConfigError(
                 "converter.not_for_headers",
                 f"`header.converter` is {self.header_converter!r}, and properties of RocketMQ are "

@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from penstock.model.columns import HEADERS
 from penstock.model.errors import ConfigError
 from penstock.model.step import ROW
 from penstock.spark.rejected_rows import RejectedRows, apply_kernels
@@ -89,7 +90,8 @@ def test_the_chain_knows_the_output_types(case):
     assert row.names == tuple(wanted.names)
     for column, field in zip(row, wanted, strict=True):
         assert column.type in {field.type, None}
-        assert column.semantic_type == semantic_type(field)
+        if column.name != HEADERS:  # of whose values the tables have no types
+            assert column.semantic_type == semantic_type(field)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.refused], ids=name)

@@ -16,7 +16,7 @@ from penstock.transform.change import (
     TypeDefinition,
     project_columns,
 )
-from penstock.transform.headers import format_header, remove_headers, set_headers
+from penstock.transform.headers import format_header, parse_header, remove_headers, set_headers
 from penstock.transform.row import Row
 from penstock.transform.row_parts import (
     KAFKA_PACKAGE,
@@ -25,7 +25,6 @@ from penstock.transform.row_parts import (
     define_value_and_key,
     find_field,
 )
-from penstock.transform.sql import literals
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class DropHeaders:
         """Remove the headers; rows without headers stay unchanged."""
         if row.get(HEADERS) is None:
             return Change()
-        after = remove_headers(self.headers)
+        after = remove_headers(row, self.headers)
         kept = (after if c.name == HEADERS else OutputColumn.unchanged(c) for c in row)
         return project_columns(tuple(kept), self.path)
 
@@ -59,7 +58,9 @@ DROP_HEADERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class InsertHeader:
-    """Sets a header to a fixed text. It replaces a header of the same name."""
+    """Sets a header to a fixed value, which Kafka Connect reads from a text. It replaces a header
+    of the same name.
+    """
 
     path: str
     header: str
@@ -67,8 +68,7 @@ class InsertHeader:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Set the header."""
-        text = f"encode({literals.literal(self.value)}, 'UTF-8')"
-        after = set_headers(row, [(self.header, text)])
+        after = set_headers(row, [(self.header, parse_header(self.value))])
         kept = tuple(OutputColumn.unchanged(column) for column in row if column.name != HEADERS)
         return project_columns((*kept, after), self.path)
 
