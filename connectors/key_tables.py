@@ -24,6 +24,7 @@ from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock_connector._connectors import spec_of
 from penstock_converters.apicurio_keys import APICURIO_KEYS
 from penstock_converters.avro_converter import AVRO_KEYS
+from penstock_converters.cloudevents_converter import CLOUDEVENTS_KEYS
 from penstock_converters.config_values import ConverterKey
 from penstock_converters.json_schema_converter import JSON_SCHEMA_KEYS
 from penstock_converters.proto_converter import PROTOBUF_KEYS
@@ -49,6 +50,7 @@ def _spec_of_keys(name: str, keys: Sequence[ConverterKey]) -> pb.ConnectorSpec:
 
 CONVERTERS: Final = {
     "converters with a registry": REGISTRY_KEYS,
+    "the converter of CloudEvents": CLOUDEVENTS_KEYS,
     "the Avro converter": AVRO_KEYS,
     "Apicurio's Avro converter": APICURIO_KEYS,
     "the converter of JSON Schema": JSON_SCHEMA_KEYS,

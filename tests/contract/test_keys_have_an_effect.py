@@ -224,6 +224,7 @@ class Recorded(dict[str, Any]):
 
 
 WITH: Mapping[str, Mapping[str, Any]] = {
+    "Cast": {"spec": ("a:int8",)},
     "ExtractNestedField": {"input.outer.field.name": "a"},
     "HeaderFrom": {"fields": ("a",), "headers": ("b",)},
     "TimestampConverter": {"target.type": "unix"},

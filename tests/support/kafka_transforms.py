@@ -136,6 +136,21 @@ class Kafka:
         self.headers = self._new(name)
         self.headers.configure(self._map(keys | {"converter.type": "header"}))
 
+    def read_schemaless(self, name: str, keys: dict[str, str], message: bytes) -> Any:
+        """Return what a converter reads from a message, a map, as JSON without schemas has it; its
+        `data` may have a schema.
+        """
+        converter, plain = self._new(name), self.connect.json.JsonConverter()
+        converter.configure(self._map(keys), False)
+        plain.configure(self._map({"schemas.enable": "false"}), False)
+        found = converter.toConnectData(DATASET, message).value()
+        data = found.remove("data")
+        is_struct = data.getClass().getSimpleName() == "Struct"
+        schema = data.schema() if is_struct else None
+        parts = (plain.fromConnectData(DATASET, *part) for part in ((None, found), (schema, data)))
+        event, read = (json.loads(bytes(part)) for part in parts)
+        return event | {"data": read}
+
     def _new(self, name: str) -> Any:
         return (
             self._class(name)

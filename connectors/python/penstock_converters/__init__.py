@@ -13,6 +13,7 @@
 - `header_values`     values of headers as texts, as Kafka Connect's `Values`
 - `header_types`      the types of headers, beside rows that have their texts
 - `connect_schema`    Kafka Connect's schemas in JSON to Arrow fields, and back
+- `cloudevents_converter` events in JSON, with the keys of Debezium's CloudEventsConverter
 - `avro_converter`    Avro with a schema registry, as Confluent's AvroConverter
 - `avro_schema`       Avro's schemas as types, their names resolved
 - `avro_connect`      Avro's schemas to Kafka Connect's, and back

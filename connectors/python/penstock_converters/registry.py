@@ -11,6 +11,12 @@ from penstock_converters import Converter, InvalidConverterError
 from penstock_converters.apicurio_keys import APICURIO_KEYS
 from penstock_converters.apicurio_keys import REFUSED as APICURIO_REFUSED
 from penstock_converters.avro_converter import AVRO_KEYS, AvroConverter, read_avro_options
+from penstock_converters.cloudevents_converter import (
+    CLOUDEVENTS_KEYS,
+    REFUSED_KEYS,
+    CloudEventsConverter,
+    read_event_options,
+)
 from penstock_converters.config_values import (
     Config,
     ConverterKey,
@@ -100,6 +106,8 @@ def unused_keys(name: str, config: Config) -> Mapping[str, str]:
 def _accepted_keys(kind: ConverterKind) -> frozenset[str]:
     """Return the keys of a converter, also those that it refuses with a reason."""
     keys = frozenset(key.name for key in kind.keys)
+    if kind.keys is CLOUDEVENTS_KEYS:
+        keys |= REFUSED_KEYS.keys()
     of_registry = LONG_NAMES | REFUSED.keys() | APICURIO_NAMES if URL in keys else frozenset()
     return keys | {"converter.type"} | of_registry
 
@@ -136,6 +144,28 @@ def create_converter(name: str, config: Config, *, is_key: bool = False) -> Conv
 
 
 def _create_json(config: Config, _is_key: bool) -> Converter:
+    return _create_json_converter(config)
+
+
+def _create_cloudevents(config: Config, _is_key: bool) -> Converter:
+    keys = {
+        key.name.removeprefix("json."): value
+        for key in CLOUDEVENTS_KEYS
+        if key.name.startswith("json.") and (value := config.get(key.name)) is not None
+    }
+    schemas = read_flag(config, "json.schemas.enable", default=True)
+    options = read_event_options(config, schemas=schemas)
+    try:
+        plain = _create_json_converter({**keys, "schemas.enable": "false"})
+        return CloudEventsConverter(options, plain, _create_json_converter(keys))
+    except InvalidConverterError as error:
+        path = f"json.{error.config_path}"
+        raise InvalidConverterError(
+            error.code, error.message, fix=error.fix, config_path=path
+        ) from None
+
+
+def _create_json_converter(config: Config) -> JsonConverter:
     cache = read_number(config, "schemas.cache.size", 1000, 0)
     form = config.get("decimal.format", "BASE64").upper()
     if form not in {"BASE64", "NUMERIC"}:
@@ -218,6 +248,15 @@ KINDS: Final = (
         (ConverterKey("converter.encoding", default="UTF-8", doc="Encoding of texts."),),
     ),
     _kind("bytes", "converters.ByteArrayConverter", lambda _config, _is_key: BytesConverter()),
+    ConverterKind(
+        (
+            "cloudevents",
+            "CloudEventsConverter",
+            "io.debezium.converters.CloudEventsConverter",
+        ),
+        CLOUDEVENTS_KEYS,
+        _create_cloudevents,
+    ),
     ConverterKind(
         (
             "avro",

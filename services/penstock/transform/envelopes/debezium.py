@@ -26,7 +26,7 @@ from penstock.transform.envelopes.envelope import (
 )
 from penstock.transform.headers import format_header, set_headers
 from penstock.transform.row import Row
-from penstock.transform.row_parts import REPLACE_NULL_WITH_DEFAULT, check_new_name
+from penstock.transform.row_parts import check_new_name
 from penstock.transform.sql import literals
 
 _CODES: Final = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.SNAPSHOT}
@@ -275,7 +275,13 @@ TRANSFORMS: Final = (
                 default="",
                 doc="Column with the name of the dataset that a row goes to.",
             ),
-            REPLACE_NULL_WITH_DEFAULT,
+            ConfigKey(
+                "replace.null.with.default",
+                "boolean",
+                default=True,
+                doc="Of Debezium. A null of an envelope's row stays null.",
+                no_effect="a null of an envelope's row stays null",
+            ),
         ),
         _build_extract_new_record_state,
     ),
