@@ -5,7 +5,8 @@
 
 Its jars come from Maven (`support.maven`). Besides the open listener there is one that asks for a
 user (SASL: PLAIN, SCRAM and OAUTHBEARER; `USER` with `PASSWORD`), and one that asks for a
-certificate (TLS). Tokens are believed without a signature.
+certificate (TLS). Tokens are believed without a signature. Users have all rights but those that
+`forbid` takes from `USER`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,16 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from penstock_kit.testing import wait_until
 from support import maven
@@ -36,6 +46,7 @@ VERSION: Final = "4.3.1"
 USER, PASSWORD = "writer", "secret-of-kafka"
 _CLUSTER: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 _START_S: Final = 90.0
+_ALLOW, _DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 _PROPERTIES: Final = """
 process.roles=broker,controller
 node.id=1
@@ -69,6 +80,9 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+allow.everyone.if.no.acl.found=true
 """
 
 
@@ -199,6 +213,41 @@ class KafkaServer:
         admin, place = self.admin(), TopicPartition(topic, 0, offset)
         admin.delete_records([place])[place].result(30)
 
+    @contextmanager
+    def forbid(self, *rights: tuple[ResourceType, str, AclOperation]) -> Iterator[None]:
+        """Take rights from `USER`, and give them back at the end."""
+        admin, user = self.admin(), f"User:{USER}"
+        given = {(kind, name, AclOperation.ALL, _ALLOW) for kind, name, _ in rights}
+        rules = [
+            AclBinding(kind, name, ResourcePatternType.LITERAL, user, "*", operation, rule)
+            for kind, name, operation, rule in (*given, *((*right, _DENY) for right in rights))
+        ]
+        for answer in admin.create_acls(rules).values():
+            answer.result(30)
+        wait_until(lambda: self._rules(admin) == set(rules), 30, "the rules at the broker")
+        try:
+            yield
+        finally:
+            found = [
+                AclBindingFilter(
+                    one.restype, one.name, one.resource_pattern_type, user, "*", one.operation,
+                    one.permission_type,
+                )
+                for one in rules
+            ]  # fmt: skip
+            for answer in admin.delete_acls(found).values():
+                answer.result(30)
+            wait_until(lambda: not self._rules(admin), 30, "the rules to be gone")
+
+    @staticmethod
+    def _rules(admin: AdminClient) -> set[AclBinding]:
+        """Return the rules by which the broker judges now."""
+        everything = AclBindingFilter(
+            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY,
+            AclPermissionType.ANY,
+        )  # fmt: skip
+        return set(admin.describe_acls(everything).result(30))
+
     def group_offset(self, group: str, topic: str, number: int = 0) -> int | None:
         """Return a consumer group's offset of a partition; None without one. A consumer is asked:
         the client's own call for it ends the process while the coordinator is just beginning.
@@ -252,7 +301,7 @@ class KafkaServer:
             consumer.close()
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[Any]:
-        """Return all messages of a topic, in the order of each partition."""
+        """Return all messages that a topic has now, in the order of each partition."""
         found = self.admin().list_topics(topic, timeout=10).topics[topic]
         numbers = sorted(found.partitions)
         return [one for number in numbers for one in self._read(topic, number, isolation)]
@@ -269,13 +318,18 @@ class KafkaServer:
             }
         )
         messages: list[Any] = []
+        place = TopicPartition(topic, number, 0)
         try:
-            consumer.assign([TopicPartition(topic, number, 0)])
+            # where messages come all the time, the client never tells of an end
+            _, end = consumer.get_watermark_offsets(place, timeout=30)
+            consumer.assign([place])
             while True:
                 message = consumer.poll(30)
                 assert message is not None, f"{topic}-{number} could not be read in 30 s"
                 if message.error() is not None:  # the end, or what fails the test
                     assert message.error().name() == "_PARTITION_EOF", message.error()
+                    return messages
+                if message.offset() >= end:
                     return messages
                 messages.append(message)
         finally:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -58,6 +58,11 @@ _AUTH: Final = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
+NO_GROUP: Final = KafkaError.GROUP_AUTHORIZATION_FAILED
+"""What a consumer tells whose user has no right to its group. The client looks for the group's
+coordinator also where it is assigned its partitions, and reads them without it.
+"""
+
 OFFSET_LOST: Final = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
@@ -86,6 +91,9 @@ _UNANSWERED: Final = frozenset(
 )
 _NO_ROOM: Final = "thread local storage"
 """What the client says when the process has no more of it: each client takes one of 1,024 keys."""
+
+_OF_TOPIC: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION})
+"""Of one topic among those that were asked for: it has no right, or such a name cannot be."""
 
 _PAUSE_S: Final = 0.1
 _LOOK_S: Final = 1.0
@@ -155,7 +163,8 @@ class Broker:
         except KafkaException as failure:
             error = failure.args[0]
             if client is not None:
-                client.poll(0)
+                with suppress(KafkaException):  # a fatal one is told again, and is this one
+                    client.poll(0)
             if self._refused is not None and error.code() in _UNANSWERED:
                 error = self._refused
             if error.code() in _UNANSWERED:
@@ -201,7 +210,10 @@ class Broker:
                 try:
                     described = self._wait_for_answer(admin, answer)
                 except KafkaException as failure:
-                    if failure.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    error = failure.args[0]
+                    if error.code() in _OF_TOPIC:
+                        raise to_connector_error(error, f"topic {topic}") from failure
+                    if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
                 else:
                     found[topic] = sorted(one.id for one in described.partitions)

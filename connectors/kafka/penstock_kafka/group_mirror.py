@@ -54,7 +54,7 @@ class GroupMirror:
 
     def note(self, error: KafkaError | None, _offsets: Sequence[TopicPartition]) -> None:
         """Log the first of the group's errors: an answer of the brokers."""
-        if error is not None and not self._has_failed:
+        if error is not None and self.name and not self._has_failed:
             self._has_failed = True
             _LOG.warning(
                 "kafka.group_in_use: the consumer group %s takes no offsets (%s): lag that tools "

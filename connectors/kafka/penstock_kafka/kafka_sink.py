@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -201,6 +202,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         self._originals: Originals | None = None
         self._syncs: OffsetSyncWriter | None = None
         self._open = self._committed = 0
+        self._written: set[str] = set()
         self._broker = Broker(config, "producer", config.producer)
         self._admin = Broker(config, "admin", config.admin)
         self._creation = config.creation()
@@ -237,7 +239,9 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         self._limits: dict[str, BatchLimit | None] = {}
         self._producer = self._broker.open(Producer, settings)
         self._sender = MessageSender(self._producer, self._syncs)
-        with self._broker.errors("init_transactions", self._producer):
+        with self._broker.errors(
+            f"init_transactions of transactional.id {settings['transactional.id']}", self._producer
+        ):
             self._producer.init_transactions(REQUEST_TIMEOUT_S)
         self._last = self._offsets.read()
         self._committed = self._last[0] if self._last else 0
@@ -323,6 +327,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         with self._broker.errors("prepare"), self._refusals.explain(producer):
             producer.begin_transaction()
             self._open = txn_id
+            self._written = {one.topic for one in staged if isinstance(one, MessageStaging)}
+            self._written.add(self.config.offsets_storage_topic)
             for staging in staged:
                 assert isinstance(staging, MessageStaging)  # noqa: S101 - `stage` made it
                 limit = self._limits.get(staging.topic)
@@ -345,7 +351,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         """Commit the transaction of Kafka; again, it does nothing."""
         if txn_id <= self._committed or txn_id != self._open:
             return
-        with self._broker.errors("commit_transaction"):
+        topics = " and ".join(f"topic {name}" for name in sorted(self._written))
+        with self._broker.errors(f"commit_transaction to {topics}"):
             self._commit_transaction()
         self._committed, self._open = txn_id, 0
 
@@ -359,7 +366,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
             except KafkaException as failure:
                 error = failure.args[0]
                 if error.txn_requires_abort():
-                    self._producer.abort_transaction(REQUEST_TIMEOUT_S)
+                    with suppress(KafkaException):  # the next run aborts it, too
+                        self._producer.abort_transaction(REQUEST_TIMEOUT_S)
                     raise
                 if not error.retriable() or time.monotonic() > deadline:
                     raise
@@ -368,7 +376,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         """Give up what is not committed."""
         if (producer := getattr(self, "_producer", None)) is not None:
             producer.purge()
-            producer.flush(0)
+            with suppress(KafkaException):  # a fatal error, which was told before
+                producer.flush(0)
         if (originals := getattr(self, "_originals", None)) is not None:
             originals.close()
         for converters in getattr(self, "_converters", {}).values():

@@ -23,7 +23,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock_connector import RetriableError, SchemaError
-from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, to_connector_error
+from penstock_kafka.broker import NO_GROUP, REQUEST_TIMEOUT_S, Broker, to_connector_error
 from penstock_values.topic_creation import TopicSettings
 
 READ_TIMEOUT_S: Final = 150.0
@@ -107,9 +107,11 @@ class OffsetsTopic:
                 reached = 0
                 while reached < end and time.monotonic() < deadline:
                     for message in reader.consume(10_000, timeout=0.5):
-                        if message.error() is not None:
-                            if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
-                                raise to_connector_error(message.error(), f"reading {self._topic}")
+                        if (error := message.error()) is not None:
+                            if error.code() == NO_GROUP:
+                                continue
+                            if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                                raise to_connector_error(error, f"reading {self._topic}")
                             reached = message.offset()
                         elif message.key() == self._task_id.encode():
                             newest = message.value()

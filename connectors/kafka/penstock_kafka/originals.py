@@ -12,7 +12,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock_connector import RetriableError
 from penstock_connector.dead_letters import MessagePosition, OriginalMessage
-from penstock_kafka.broker import OFFSET_LOST, REQUEST_TIMEOUT_S, Broker, to_connector_error
+from penstock_kafka.broker import (
+    NO_GROUP,
+    OFFSET_LOST,
+    REQUEST_TIMEOUT_S,
+    Broker,
+    to_connector_error,
+)
 
 _NEAR: Final = 200
 """Offsets up to which reading on is cheaper than beginning again at the next message."""
@@ -106,6 +112,8 @@ class Originals:
                     if (error := message.error()) is not None:
                         if error.code() in _ENDED:
                             return found
+                        if error.code() == NO_GROUP:
+                            continue
                         raise to_connector_error(error, stage)
                     if (position := missing.pop(message.offset(), None)) is not None:
                         found[position] = _original(message)

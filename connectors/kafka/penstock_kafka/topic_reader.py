@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from penstock_connector import BadRow, Batch, ConnectorError, Partition
 from penstock_connector.messages import Converters, MessageDecoder
-from penstock_kafka.broker import OFFSET_LOST, Broker, to_connector_error
+from penstock_kafka.broker import NO_GROUP, OFFSET_LOST, Broker, to_connector_error
 from penstock_kafka.group_mirror import GroupMirror
 from penstock_kafka.messages import messages_of
 from penstock_kafka.time_offsets import bounds, offset_at
@@ -213,8 +213,13 @@ class TopicReader:
         error, place = message.error(), (message.topic(), message.partition())
         if error is None:
             return False
+        if error.code() == NO_GROUP:
+            self._group.note(error, ())
+            return True
         if error.code() not in OFFSET_LOST or place not in self._partitions:
-            raise to_connector_error(error, "consume")
+            raise to_connector_error(
+                error, f"consume {place[0]}-{place[1]}" if place[0] else "consume"
+            )
         self._go_on(*place)
         return True
 
