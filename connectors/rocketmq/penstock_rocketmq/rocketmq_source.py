@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from penstock_rocketmq.properties import decode_properties
 from penstock_rocketmq.queue_reader import Piece, QueueReader
 from penstock_rocketmq.remoting import not_rocketmq
 from penstock_rocketmq.storage import StoredMessages, decode_messages
+from penstock_values.start_times import is_start_time, start_time_ms
 
 _ALL_TAGS: Final = "*"
 _COMPACT_TIME: Final = "%Y%m%d%H%M%S"
@@ -65,7 +67,7 @@ class RocketmqSourceConfig(MessageConfig):
     consume_timestamp: str = key(
         "",
         doc="Time of `consume.from.where=timestamp`: `2026-11-26T08:00:00Z`, or `20261126080000` "
-        "in the time zone of the process, as in RocketMQ.",
+        "in the time zone of the process, as in RocketMQ; `by_duration:PT1H`: an hour ago.",
         group="Reading",
     )
     consume_offset_lost: str = key(
@@ -127,6 +129,8 @@ class RocketmqSourceConfig(MessageConfig):
     def timestamp_ms(self) -> int:
         """Return `consume.timestamp` in milliseconds since 1970."""
         text = self.consume_timestamp
+        if is_start_time(text):
+            return start_time_ms(text, time.time()) or 0
         try:
             if text.isdigit():
                 moment = datetime.strptime(text, _COMPACT_TIME).astimezone()

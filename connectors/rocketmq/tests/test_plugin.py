@@ -118,9 +118,15 @@ def test_what_cannot_be_meant_by_a_sink_is_refused(more, code, path):
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [("2026-11-26T08:00:00Z", 1_795_680_000_000), ("2026-11-26T16:00:00+08:00", 1_795_680_000_000)],
+    [
+        ("2026-11-26T08:00:00Z", 1_795_680_000_000),
+        ("2026-11-26T16:00:00+08:00", 1_795_680_000_000),
+        ("timestamp:2026-11-26T16:00:00+08:00", 1_795_680_000_000),
+        ("by_duration:PT10S", 90_000),
+    ],
 )
-def test_a_time_has_its_zone(text, wanted):
+def test_a_time_has_its_zone(text, wanted, monkeypatch):
+    monkeypatch.setattr(penstock_rocketmq.rocketmq_source.time, "time", lambda: 100.0)
     given = {"namesrv.addr": "127.0.0.1:1", "topics": "t", "consume.from.where": "timestamp"}
     config_type = penstock_rocketmq.RocketmqSource.config_type
     config, _ = read_config(config_type, given | {"consume.timestamp": text})

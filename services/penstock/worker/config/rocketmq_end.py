@@ -1,17 +1,14 @@
 """The topic's end of a connector whose topics are RocketMQ's: `rocketmq-sink` or
-`rocketmq-source`.
+`rocketmq-source`. Pure.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Final
 
 from penstock.connector_config.settings import ConnectorSettings
 from penstock.model.connector import ConnectorKind
-from penstock_values.start_times import start_time_ms
 
 SERVERS: Final = "namesrv.addr"
 
@@ -56,11 +53,9 @@ def sink_end(
 
 
 def _beginning(reset: str) -> dict[str, str]:
-    at_ms = start_time_ms(reset, time.time())
-    if at_ms is None:
-        return {"consume.from.where": _BEGINNINGS.get(reset, "first")}
-    at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return {"consume.from.where": "timestamp", "consume.timestamp": at}
+    if reset not in _BEGINNINGS:
+        return {"consume.from.where": "timestamp", "consume.timestamp": reset}
+    return {"consume.from.where": _BEGINNINGS[reset]}
 
 
 def dead_letter_end(
