@@ -373,7 +373,9 @@ def test_a_message_of_apicurios_serializer_is_read(kafka, registry, topic):
     artifact = {
         "artifactId": f"{topic}-value", "artifactType": "AVRO", "firstVersion": {"content": content}
     }  # fmt: skip
+    call(registry, "/groups/other/artifacts", artifact)
     made = call(registry, "/groups/default/artifacts", artifact)["version"]
+    assert made["contentId"] != made["globalId"]  # one content, and two versions
     kafka.create_topic(topic)
     for id_bytes, keys in ((4, {}), (8, {"id-handler": f"{IDS}.Legacy8ByteIdHandler"})):
         message = b"\0" + made["contentId"].to_bytes(id_bytes, "big") + b"\x0e"
