@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock_connector import ConfigError, key
+from penstock_converters.registry_keys import URL, registry_files, registry_hosts
 from penstock_net.http_source.columns import declared
+from penstock_net.http_source.converting import check_converter
 from penstock_net.http_source.pointer import Pointer, field_pointer
 from penstock_net.web.keys import WebConfig, invalid
 
@@ -56,9 +59,20 @@ class HttpSourceConfig(WebConfig):
     )
     format: str = key(
         "auto",
-        doc="Format of an answer; `auto` goes by its Content-Type.",
-        choices=("auto", "json", "jsonl", "csv"),
+        doc="Format of an answer; `auto` goes by its Content-Type. `body`, with `value.converter`: "
+        "the whole answer is one message.",
+        choices=("auto", "json", "jsonl", "csv", "body"),
         group="Rows",
+    )
+    value_converter: str = key(
+        "",
+        doc="Converter of rows: a name, or Kafka Connect's class "
+        "(`penstock_converters/README.md` has all), or a converter of a plugin. Empty: none; "
+        "rows are JSON or CSV.",
+        group="Rows",
+    )
+    value_converter_keys: Mapping[str, str] = key(
+        doc="Keys of the converter.", name="value.converter", group="Rows"
     )
     rows_pointer: str = key(
         "", doc="JSON pointer to the rows in an answer. Empty: all of it.", group="Rows"
@@ -98,6 +112,29 @@ class HttpSourceConfig(WebConfig):
         if not all(s.isascii() and s.isdigit() and len(s) == 3 for s in self.empty_statuses):
             raise invalid("empty.statuses", "must be statuses like 404")
         self._check_mode()
+        self._check_converter()
+
+    def _check_converter(self) -> None:
+        """Refuse a converter that does not exist, and keys that have no meaning beside one."""
+        check_converter(self.value_converter, self.value_converter_keys)
+        if not self.value_converter:
+            if self.format == "body":
+                raise _missing("value.converter", "format=body")
+            return
+        if self.mode == "cursor":
+            raise invalid("mode", "`cursor` reads a field of JSON, which a converter may not give")
+        if self.format == "csv":
+            raise invalid("format", "`csv` has columns, and no messages for `value.converter`")
+        if self.columns:
+            raise invalid("columns", "are those of `value.converter`")
+
+    def require_reach(self) -> None:
+        """Refuse what `WebConfig` refuses, and a schema registry that may not be reached."""
+        super().require_reach()
+        for host in registry_hosts(self.value_converter_keys):
+            self.reach.require_host(host, f"value.converter.{URL}")
+        for name in registry_files(self.value_converter_keys):
+            self.reach.require_path(self.value_converter_keys[name], f"value.converter.{name}")
 
     def _check_mode(self) -> None:
         """Refuse a mode without what it needs."""

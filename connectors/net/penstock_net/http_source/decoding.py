@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import DataError
+from penstock_net.http_source.converting import MESSAGE, message_row
 from penstock_net.http_source.pointer import MISSING, Pointer
 from penstock_net.web.client import Answer
 from penstock_net.web.failing import truncated
@@ -37,6 +38,7 @@ class Decoder:
         rows: Where the rows are in a JSON document.
         delimiter: Between the columns of CSV.
         tolerant: Broken lines are set apart; else they are an error.
+        messages: Rows are messages, which a converter reads (`converting`).
         exact: Fractions stay decimal: a column wants them so.
     """
 
@@ -44,6 +46,7 @@ class Decoder:
     rows: Pointer
     delimiter: str = ","
     tolerant: bool = False
+    messages: bool = False
     exact: bool = False
 
     def decode(self, answer: Answer, where: str) -> Decoded:
@@ -57,6 +60,10 @@ class Decoder:
             return Decoded([])
         try:
             match self._format_of(answer):
+                case "body":
+                    return Decoded([{MESSAGE: answer.body}])
+                case "jsonl" if self.messages:
+                    return Decoded(_messages(answer.body))
                 case "jsonl":
                     return self._lines(answer.body, where)
                 case "csv":
@@ -101,7 +108,8 @@ class Decoder:
             )
         if found is None:
             return []
-        return [_row(item) for item in (found if isinstance(found, list) else [found])]
+        make = message_row if self.messages else _row
+        return [make(item) for item in (found if isinstance(found, list) else [found])]
 
     def _lines(self, data: bytes, where: str) -> Decoded:
         decoded = Decoded([])
@@ -134,6 +142,11 @@ class Decoder:
             ) from None
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
+
+
+def _messages(data: bytes) -> list[dict[str, Any]]:
+    lines = (line.strip().removeprefix(b"\x1e") for line in data.splitlines())
+    return [{MESSAGE: line} for line in lines if line]
 
 
 def _row(item: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from penstock_connector import Batch, ConnectorError, Partition, Source
 from penstock_net.http_source.asking import Question, question
 from penstock_net.http_source.columns import Columns
 from penstock_net.http_source.config import HttpSourceConfig
+from penstock_net.http_source.converting import MESSAGE, MessageColumns
 from penstock_net.http_source.cursor import CursorWalk
 from penstock_net.http_source.decoding import BadRow, Decoded, Decoder
 from penstock_net.http_source.pointer import Pointer
@@ -70,7 +71,7 @@ class HttpSource(Source[HttpSourceConfig]):
         offset = self._partition.offset
         self._caller = Caller(config)
         self._decoder = _decoder(config)
-        self._columns = Columns(config.columns)
+        self._columns = _columns(config)
         self._retries = config.retry_rules()
         self._walk = _walk(config, offset)
         self._offset: Offset | None = offset
@@ -118,6 +119,9 @@ class HttpSource(Source[HttpSourceConfig]):
         """Let go of the connection."""
         if hasattr(self, "_caller"):
             self._caller.close()
+        columns = getattr(self, "_columns", None)
+        if isinstance(columns, MessageColumns):
+            columns.close()
 
     def _decoded(self, answer: Answer, asked: Question) -> Decoded | None:
         """Return what an answer holds; None when nothing changed."""
@@ -205,7 +209,9 @@ def _decoder(config: HttpSourceConfig) -> Decoder:
         Pointer(config.rows_pointer, "rows.pointer"),
         config.csv_delimiter,
         tolerant=config.invalid_rows == "dead-letter",
-        exact=any("decimal(" in column for column in config.columns),
+        messages=bool(config.value_converter),
+        exact=bool(config.value_converter)
+        or any("decimal(" in column for column in config.columns),
     )
 
 
@@ -223,7 +229,16 @@ def _asked(
     )
 
 
+def _columns(config: HttpSourceConfig) -> Columns | MessageColumns:
+    if not config.value_converter:
+        return Columns(config.columns)
+    keys = config.value_converter_keys
+    return MessageColumns(config.value_converter, keys, config.dataset or "http")
+
+
 def _bytes(row: dict[str, Any]) -> bytes:
+    if isinstance(row.get(MESSAGE), bytes):
+        return bytes(row[MESSAGE])
     import json  # noqa: PLC0415 - only rows that are bad need it
 
     return json.dumps(row, default=str).encode()
