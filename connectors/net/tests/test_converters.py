@@ -1,13 +1,14 @@
-"""Rows of answers that a converter reads."""
+"""Rows of answers that a converter reads, and bodies that it writes."""
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from penstock_connector import ConfigError
 from penstock_connector._config import parse_config
-from penstock_connector.testing import RemoteError, source_task
-from penstock_net import HttpSource
+from penstock_connector.testing import RemoteError, sink_task, source_task
+from penstock_net import HttpSink, HttpSource
 from support.web import Reply
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -92,4 +93,60 @@ def test_a_page_that_grows_gives_only_new_messages(web):
 def test_keys_that_mean_nothing_beside_a_converter_are_refused(web, more, path):
     with pytest.raises(ConfigError) as caught:
         parse_config(HttpSource.config_type, keys_of(web, **more))
+    assert caught.value.config_path == path
+
+
+def send(web, rows, **more):
+    web.answer = lambda asked: Reply(status=202)
+    keys = {"url": web.url + "/rows"} | {k.replace("_", "."): str(v) for k, v in more.items()}
+    with sink_task(HttpSink, keys) as task:
+        task.write(rows, dataset="d")
+    return [(asked.body, asked.headers["Content-Type"]) for asked in web.asked]
+
+
+def test_a_body_is_the_message_of_a_row(web):
+    ((body, kind),) = send(web, [{"n": 7}], value_converter=JSON)
+    assert json.loads(body)["payload"] == {"n": 7}
+    assert kind == "application/json"
+    web.asked.clear()
+    ((body, kind),) = send(web, [{"n": 7}], value_converter="cloudevents",
+                           value_converter_json_schemas_enable="false")  # fmt: skip
+    assert json.loads(body)["data"] == {"n": 7}
+    assert kind == "application/cloudevents+json"
+    web.asked.clear()
+    found = send(web, [{"value": 7}, {"value": 8}], value_converter="long")
+    assert found == [(bytes(7) + bytes([n]), "application/octet-stream") for n in (7, 8)]
+
+
+def test_a_row_without_a_message_is_rejected_and_not_sent(web):
+    web.answer = lambda asked: Reply(status=202)
+    with sink_task(HttpSink, {"url": web.url, "value.converter": "short"}) as task:
+        txn = task.next_txn()
+        (result,) = task.put([{"value": 1}, {"value": 70000}, {"value": 3}], txn_id=txn)
+        assert [(f.row, f.reason.code) for f in result.failed] == [(1, "converter.type")]
+        task.prepare(txn, [(0, 0, 2)])
+    assert [asked.body for asked in web.asked] == [b"\x00\x01", b"\x00\x03"]
+
+
+def test_a_delete_has_no_body(web):
+    web.answer = lambda asked: Reply(status=202)
+    rows = pa.table({"id": [1, 2], "__op": pa.array([1, 3], pa.int8())})
+    keys = {"value.converter": "json", "method": "DELETE", "url": web.url + "/${id}"}
+    with sink_task(HttpSink, keys) as task:
+        task.write(rows, dataset="d")
+    assert [(asked.path, bool(asked.body)) for asked in web.asked] == [("/1", True), ("/2", False)]
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ({"value.converter": "nobody"}, "value.converter"),
+        ({"value.converter": "json", "batch.rows": "2"}, "batch.rows"),
+        ({"value.converter": "json", "format": "jsonl"}, "format"),
+        ({"value.converter": "json", "reserved.columns": "true"}, "reserved.columns"),
+    ],
+)
+def test_keys_of_a_body_are_refused_beside_a_converter(web, more, path):
+    with pytest.raises(ConfigError) as caught:
+        parse_config(HttpSink.config_type, {"url": web.url} | more)
     assert caught.value.config_path == path

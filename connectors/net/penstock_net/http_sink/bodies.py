@@ -10,9 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import DataError, Op, Staging
+from penstock_connector.converter_keys import open_converter
+from penstock_connector.messages import Converters, MessageEncoder
 from penstock_connector.staging import MemoryStaging
+from penstock_converters import Converter
 from penstock_net.http_sink.config import HttpSinkConfig
 from penstock_net.http_sink.jsontext import json_text
+from penstock_net.web.converting import PATH
 from penstock_net.web.headers import is_header
 
 _HEADERS = "__headers"
@@ -24,6 +28,12 @@ _DELETE = DataError(
     fix="Set `reserved.columns=true` so that `__op` is sent, or name `${__op}` in `url` or `body`; "
     "a connector of its own with a Filter and `method=DELETE` sends deletes as such.",
 )
+
+_NOT_CONVERTED = frozenset({"__key", "__before", _HEADERS})
+"""Reserved columns that a body does not have."""
+
+_OF_KEYS = ".delete_without_key"
+"""End of the code of an error that only messages of a broker have: a request needs no key."""
 
 Row = dict[str, Any]
 Place = tuple[Staging, int]
@@ -59,7 +69,7 @@ class Outgoing:
         url: Where.
         headers: Of its row, where it has just one.
         key: What names its row for ever; empty: it is named by its number.
-        texts: Its rows.
+        texts: Its rows, in UTF-8 or as a converter has written them.
         places: Where each is staged; None where failed rows are not tolerated.
         size: Bytes of the rows.
     """
@@ -67,7 +77,7 @@ class Outgoing:
     url: str
     headers: Mapping[str, str]
     key: str
-    texts: list[str] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
     places: list[Place | None] = field(default_factory=list)
     size: int = 0
 
@@ -88,6 +98,7 @@ class Bodies:
         self._begin, self._between, self._end = _frame(config)
         wanted = config.row_headers
         self._taken = None if "*" in wanted else {name.lower() for name in wanted}
+        self._converter = _open_converter(config)
 
     @property
     def are_addressed(self) -> bool:
@@ -109,7 +120,30 @@ class Bodies:
                     self._opened(row, dataset)
                 except DataError as error:
                     found.setdefault(index, error)
+        for index, problem in self._converted(rows, dataset)[1]:
+            found.setdefault(index, problem)
         return sorted(found.items())
+
+    def close(self) -> None:
+        """Close the converter."""
+        if self._converter is not None:
+            self._converter.close()
+
+    def _converted(
+        self, rows: pa.RecordBatch, dataset: str
+    ) -> tuple[Sequence[bytes | None], list[tuple[int, DataError]]]:
+        """Return the message of each row, and the rows that have none; nothing without a converter.
+        A delete has the message of a null: no body.
+        """
+        if self._converter is None:
+            return [None] * rows.num_rows, []
+        by = Converters(self._converter, self._converter)
+        encoder = MessageEncoder("http", dataset, rows.schema, (), by)
+        kept = [name for name in rows.schema.names if name not in _NOT_CONVERTED]
+        messages, bad = encoder.encode(rows.select(kept))
+        found = [(one.index, one.error) for one in bad if not one.error.code.endswith(_OF_KEYS)]
+        errors = [(index, error) for index, error in found if isinstance(error, DataError)]
+        return messages.column("value").to_pylist(), errors
 
     def _unsaid_deletes(self, rows: pa.RecordBatch) -> list[int]:
         """Return the rows that delete something, where their request would not say so."""
@@ -128,9 +162,14 @@ class Bodies:
         current: Outgoing | None = None
         for part in parts:
             dataset = part.staging.dataset
-            for row, place in zip(part.rows.to_pylist(), part.places(), strict=True):
-                opened, text = self._opened(row, dataset), self._text(row, dataset)
-                size = len(text.encode())
+            messages, _ = self._converted(part.rows, dataset)
+            of_part = zip(part.rows.to_pylist(), part.places(), messages, strict=True)
+            for row, place, message in of_part:
+                opened = self._opened(row, dataset)
+                if self._converter is None:
+                    message = self._text(row, dataset).encode()  # noqa: PLW2901
+                text = message or b""
+                size = len(text)
                 if current is not None and (
                     opened.url != current.url
                     or len(current.texts) >= config.batch_rows
@@ -147,7 +186,8 @@ class Bodies:
 
     def body(self, outgoing: Outgoing) -> bytes:
         """Return the body of a request."""
-        return f"{self._begin}{self._between.join(outgoing.texts)}{self._end}".encode()
+        begin, between, end = self._begin.encode(), self._between.encode(), self._end.encode()
+        return begin + between.join(outgoing.texts) + end
 
     def _opened(self, row: Row, dataset: str) -> Outgoing:
         key = self._key.filled(row, dataset) if self._key else ""
@@ -177,9 +217,17 @@ class Bodies:
         return json_text(row)
 
 
+def _open_converter(config: HttpSinkConfig) -> Converter | None:
+    if not config.value_converter:
+        return None
+    return open_converter(PATH, config.value_converter, config.value_converter_keys, is_key=False)
+
+
 def _frame(config: HttpSinkConfig) -> tuple[str, str, str]:
     """Return what begins a body, stands between rows, and ends it."""
     match config.format:
+        case "json" if config.value_converter:
+            return "", "", ""
         case "template":
             return config.body_begin, config.body_separator, config.body_end
         case "jsonl":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from penstock_connector import ConfigError, key
 from penstock_net.http_sink.template import Template, in_address, in_body, in_key
+from penstock_net.web.converting import check_converter, content_type_of, require_registry
 from penstock_net.web.headers import is_header
 from penstock_net.web.keys import WebConfig, invalid
 
@@ -32,6 +34,16 @@ class HttpSinkConfig(WebConfig):
         "row; `template` is that of `body`.",
         choices=("json", "jsonl", "template"),
         group="Body",
+    )
+    value_converter: str = key(
+        "",
+        doc="Converter that makes the body of a row, instead of `format`: a name, or Kafka "
+        "Connect's class (`penstock_converters/README.md` has all), or a converter of a plugin. "
+        "Only with one row a request.",
+        group="Body",
+    )
+    value_converter_keys: Mapping[str, str] = key(
+        doc="Keys of the converter.", name="value.converter", group="Body"
     )
     body: str = key(
         "",
@@ -106,6 +118,21 @@ class HttpSinkConfig(WebConfig):
                 raise invalid("retry.statuses", f"and `ok.statuses` hold no {status!r}: 429, 5xx")
         if not is_header(self.idempotency_header, ""):
             raise invalid("idempotency.header", "is no name of a header")
+        self._check_converter()
+
+    def _check_converter(self) -> None:
+        """Refuse a converter that does not exist, and keys that have no meaning beside one."""
+        check_converter(self.value_converter, self.value_converter_keys)
+        if self.value_converter and self.batch_rows > 1:
+            raise invalid("batch.rows", "must be 1 with `value.converter`: a body is one message")
+        if self.value_converter and (self.format != "json" or self.reserved_columns):
+            name = "reserved.columns" if self.format == "json" else "format"
+            raise invalid(name, "means nothing with `value.converter`, which makes the body")
+
+    def require_reach(self) -> None:
+        """Refuse what `WebConfig` refuses, and a schema registry that may not be reached."""
+        super().require_reach()
+        require_registry(self.reach, self.value_converter_keys)
 
     @property
     def names_rows(self) -> bool:
@@ -126,8 +153,11 @@ class HttpSinkConfig(WebConfig):
 
     def type_of_content(self) -> str:
         """Return the Content-Type."""
-        usual = "application/x-ndjson" if self.format == "jsonl" else "application/json"
-        return self.content_type or usual
+        if self.content_type:
+            return self.content_type
+        if self.value_converter:
+            return content_type_of(self.value_converter)
+        return "application/x-ndjson" if self.format == "jsonl" else "application/json"
 
     def is_retried(self, status: int) -> bool:
         """Return whether a status is one after which it is sent again."""

@@ -105,3 +105,4 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
         """Let go of all connections."""
         if hasattr(self, "_sender"):
             self._sender.close()
+            self._bodies.close()

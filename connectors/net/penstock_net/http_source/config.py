@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock_connector import ConfigError, key
-from penstock_converters.registry_keys import URL, registry_files, registry_hosts
 from penstock_net.http_source.columns import declared
-from penstock_net.http_source.converting import check_converter
 from penstock_net.http_source.pointer import Pointer, field_pointer
+from penstock_net.web.converting import check_converter, require_registry
 from penstock_net.web.keys import WebConfig, invalid
 
 PLACE = "${position}"
@@ -131,10 +130,7 @@ class HttpSourceConfig(WebConfig):
     def require_reach(self) -> None:
         """Refuse what `WebConfig` refuses, and a schema registry that may not be reached."""
         super().require_reach()
-        for host in registry_hosts(self.value_converter_keys):
-            self.reach.require_host(host, f"value.converter.{URL}")
-        for name in registry_files(self.value_converter_keys):
-            self.reach.require_path(self.value_converter_keys[name], f"value.converter.{name}")
+        require_registry(self.reach, self.value_converter_keys)
 
     def _check_mode(self) -> None:
         """Refuse a mode without what it needs."""

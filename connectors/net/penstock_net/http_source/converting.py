@@ -9,15 +9,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock_connector import ConfigError, DataError
+from penstock_connector import DataError
 from penstock_connector.converter_keys import open_converter
 from penstock_connector.messages import MESSAGE_SCHEMA, TS_US, Converters, MessageDecoder
 from penstock_converters.json_values import format_json
+from penstock_net.web.converting import PATH
 
 MESSAGE: Final = "message"
 """The one field of a row that is not converted yet."""
-
-PATH: Final = "value.converter"
 
 
 def message_row(item: Any) -> dict[str, Any]:
@@ -79,20 +78,3 @@ def _as_data_error(error: Any) -> DataError:
     if isinstance(error, DataError):
         return error
     return DataError(error.code, error.message, fix=error.fix)
-
-
-def check_converter(name: str, keys: Mapping[str, str]) -> None:
-    """Refuse a converter that does not exist.
-
-    Raises:
-        ConfigError: as `open_converter`.
-    """
-    if name:
-        open_converter(PATH, name, keys, is_key=False).close()
-    elif keys:
-        raise ConfigError(
-            "config.missing",
-            f"`{PATH}.{next(iter(keys))}` needs `{PATH}`",
-            fix=f"Set `{PATH}` to the converter that has the key.",
-            config_path=PATH,
-        )

@@ -8,6 +8,7 @@
 - `proxying`  a proxy that asks for us
 - `reading`   the body of an answer, unpacked, never more than is allowed
 - `login`     how a request says who asks; OAuth2 tokens
+- `converting` the converter of rows, and what its messages are
 - `retrying`  what is tried again, and when
 - `failing`   what a server or a network says, as errors for people
 """
