@@ -185,6 +185,17 @@ class KafkaServer:
             self._process.wait()
             self._process = None
 
+    def stop(self) -> None:
+        """Stop the broker in order: at its next start it believes what is on the disk."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(_START_S)
+        self._process = None
+
+    def segment(self, topic: str, number: int = 0) -> Path:
+        """Return the file with the first messages of a partition."""
+        return self._folder / "log" / f"{topic}-{number}" / f"{0:020}.log"
+
     def admin(self) -> AdminClient:
         """Return a client for topics."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "error_cb": _ignore})

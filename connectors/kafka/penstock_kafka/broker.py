@@ -100,6 +100,13 @@ _LOOK_S: Final = 1.0
 """Time after which a call that has no answer is asked whether its login was refused."""
 
 _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE})
+_CORRUPT: Final = frozenset(
+    {
+        KafkaError._BAD_MSG,  # noqa: SLF001
+        KafkaError._BAD_COMPRESSION,  # noqa: SLF001
+        KafkaError.INVALID_MSG,
+    }
+)
 _INVALID: Final = frozenset(
     {
         KafkaError.INVALID_RECORD,
@@ -290,6 +297,13 @@ def to_connector_error(error: KafkaError, stage: str) -> ConnectorError:
             "kafka.too_large",
             text,
             fix="Raise `max.message.bytes` of the topic and `producer.max.request.size`.",
+        )
+    if code in _CORRUPT:
+        return DataError(
+            "kafka.corrupt_record",
+            text,
+            fix="Restore the partition from another replica, or stop the connector and let it go "
+            "on behind the batch (`penstock offsets`). `errors.tolerance` does not leave it out.",
         )
     if code in _INVALID:
         return DataError(

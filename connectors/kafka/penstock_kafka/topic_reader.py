@@ -34,6 +34,12 @@ _FETCH_BYTES: Final = 8 << 20
 """Bytes of one answer for a partition. Kafka's default of 1 MiB asks eight times as often."""
 
 
+_CONFIRM_S: Final = 30.0
+"""Time for rows to become durable that came before an error. With less, a slow sink would never get
+them; with more, the error is told late.
+"""
+
+
 def _key(topic: str, number: int) -> dict[str, Any]:
     return {"topic": topic, "partition": number}
 
@@ -110,6 +116,9 @@ class TopicReader:
         """
         self._reading, self._naming, self._broker = reading, naming, reading.broker
         self._pending: deque[Batch] = deque()
+        self._failure: ConnectorError | None = None
+        self._fail_by = 0.0
+        self._unconfirmed: dict[str, int] = {}
         self._decoders: dict[str, MessageDecoder] = {}
         self._group = GroupMirror(reading.group, partitions)
         settings = self._broker.settings(
@@ -118,6 +127,7 @@ class TopicReader:
             enable_auto_offset_store=False,
             isolation_level="read_committed",
             auto_offset_reset="error",
+            check_crcs=True,  # as Kafka's clients in Java; that of C believes what it gets
             queued_max_messages_kbytes=_QUEUE_KIB,
             queued_min_messages=_QUEUED,
             fetch_queue_backoff_ms=_QUEUE_BACKOFF_MS,
@@ -193,20 +203,48 @@ class TopicReader:
 
     def ack(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
         """Commit to the consumer group how far all rows are durable."""
+        for id_, offset in offsets.items():
+            if self._unconfirmed.get(id_, -1) <= self._naming.following(offset):
+                self._unconfirmed.pop(id_, None)
         self._group.add(offsets)
         self._group.commit(self._consumer)
 
     def _poll(self, timeout: float) -> None:
         if self._pending:
             return
+        if self._failure is not None:
+            self._fail(self._failure, timeout)
+            return
         with self._broker.errors("consume"):
             found = self._consumer.consume(1, timeout=timeout) if timeout else []
             found += self._consumer.consume(self._reading.batch_rows - len(found), timeout=0)
         if [one for one in found if one.error() is not None]:
-            found = [one for one in found if not self._handle_error(one)]
+            found = self._before_failure(found)
         for (topic, number), messages in self._by_partition(found).items():
             self._pending.extend(self._batches(topic, number, messages))
-            self._next[topic, number] = messages[-1].offset() + 1
+            following = messages[-1].offset() + 1
+            self._next[topic, number] = following
+            self._unconfirmed[self._partitions[topic, number].id] = following
+
+    def _before_failure(self, polled: Sequence[Any]) -> list[Any]:
+        """Return the messages before an error that ends the task. It is raised once they are rows:
+        whoever lets the task go on behind it would lose them otherwise.
+        """
+        good: list[Any] = []
+        for one in polled:
+            try:
+                if not self._handle_error(one):
+                    good.append(one)
+            except ConnectorError as error:
+                self._failure, self._fail_by = error, time.monotonic() + _CONFIRM_S
+                break
+        return good
+
+    def _fail(self, failure: ConnectorError, timeout: float) -> None:
+        """Raise an error, once the rows before it are durable."""
+        if not self._unconfirmed or time.monotonic() > self._fail_by:
+            raise failure
+        time.sleep(timeout)
 
     def _handle_error(self, message: Any) -> bool:
         """Return whether what was polled is an error, which is handled."""
