@@ -1,15 +1,19 @@
 """Rows as messages: what they hold, and that each is there once."""
 
 import json
+import threading
 import time
+import zlib
 
 import pyarrow as pa
 import pytest
-from penstock_kafka import KafkaSink, broker, kafka_sink
+from confluent_kafka import Producer
+from penstock_kafka import KafkaSink, broker, kafka_sink, offsets_topic
 
 from penstock.plugin.limits import Deadlines
 from penstock_connector import CommitMode, staging
 from penstock_connector.testing import RemoteError, sink_task
+from penstock_kit.testing import wait_until
 from support.kafka import PASSWORD, USER
 
 PLAIN = {"value.converter.schemas.enable": "false", "key.converter.schemas.enable": "false"}
@@ -191,6 +195,34 @@ def test_twin_without_its_record_in_the_transaction_a_run_knows_of_none(kafka, t
         task.commit(1)
     with sink_task(KafkaSink, config(kafka, topic), epoch=2) as task:
         assert not task.opened.HasField("committed"), "a host would go on behind the row"
+
+
+def test_a_task_begins_while_others_write_to_its_partition_of_offsets(kafka, topic, monkeypatch):
+    """The client tells of no end of a partition that always has more."""
+    monkeypatch.setattr(offsets_topic, "READ_TIMEOUT_S", 10.0)
+    with sink_task(KafkaSink, config(kafka, topic)) as task:
+        put(task, 1, 1)
+        task.commit(1)
+    partition, done = zlib.crc32(b"test-0") % 25, threading.Event()
+
+    def write():
+        mine = {"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{topic}-other"}
+        producer = Producer(mine)
+        producer.init_transactions(30)
+        while not done.wait(0.1):
+            producer.begin_transaction()
+            producer.produce(f"{topic}-offsets", b"{}", b"other", partition)
+            producer.commit_transaction(30)
+
+    other = threading.Thread(target=write)
+    other.start()
+    try:
+        wait_until(lambda: kafka.count(f"{topic}-offsets") > 20, 30, "others to write")
+        with sink_task(KafkaSink, config(kafka, topic), epoch=2) as task:
+            assert task.opened.committed.txn_id == 1
+    finally:
+        done.set()
+        other.join()
 
 
 def test_an_older_run_is_fenced_by_a_newer_one(kafka, topic):
