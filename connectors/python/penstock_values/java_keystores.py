@@ -28,7 +28,7 @@ _JVMS: Final = Path("/usr/lib/jvm")
 """Where distributions of Linux install Java: a plugin's process has no JAVA_HOME."""
 
 _INHERITED: Final = ("PATH", "JAVA_HOME", "HOME", "LD_LIBRARY_PATH")
-_SOURCE, _TARGET = "PENSTOCK_SOURCE_PASSWORD", "PENSTOCK_TARGET_PASSWORD"
+_SOURCE, _TARGET = "KEYTOOL_SOURCE_PASSWORD", "KEYTOOL_TARGET_PASSWORD"
 _JAVA: Final = ("-J-Duser.language=en", "-J-Xmx64m", "-J-XX:+UseSerialGC")
 """What `keytool` prints is searched for words of English."""
 
