@@ -64,6 +64,7 @@ class Engine:
             self.slots,
             most_lanes,
             share_slots=self._settings.shares_slots,
+            idle_s=self._settings.lane_idle_s,
         )
         # a cancelled job keeps its thread for some seconds
         self._lane_threads = ThreadPoolExecutor(2 * most_lanes, thread_name_prefix="spark-lane")
@@ -89,7 +90,7 @@ class Engine:
 
         Raises:
             ConfigError: `engine.no_java`.
-            RetriableError: `engine.start_failed`.
+            RetriableError: `engine.start_failed`, `engine.lane_port`.
         """
         self._loop = asyncio.get_running_loop()
         jvm = await asyncio.to_thread(start_jvm, self._settings, self._on_spawn)
@@ -97,7 +98,9 @@ class Engine:
         jvm.watch(lambda: self._on_jvm_end(jvm))
         self._lane_frame = await asyncio.to_thread(_build_lane_frame, jvm.session)
         conf = self._settings.spark_conf()
-        await self._lanes.listen(conf["spark.driver.bindAddress"], conf["spark.driver.host"])
+        await self._lanes.listen(
+            conf["spark.driver.bindAddress"], conf["spark.driver.host"], self._settings.lane_port
+        )
         self._ready.set()
         try:
             await self._warm_up()

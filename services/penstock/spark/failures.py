@@ -115,6 +115,16 @@ def silent_lane_error(timeout_s: float) -> RetriableError:
     )
 
 
+def lane_port_error(address: str, port: int, error: OSError) -> RetriableError:
+    """Return the error of a port that lanes cannot have."""
+    return RetriableError(
+        "engine.lane_port",
+        f"port {port} of {address}, at which lanes reach this process: {error.strerror or error}",
+        fix="Set `lane.port` to a free port, or to 0 for any.",
+        config_path="lane.port",
+    )
+
+
 def no_slot_error(timeout_s: float) -> RetriableError:
     """Return the error of a lane that Spark does not start."""
     return RetriableError(

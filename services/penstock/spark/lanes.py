@@ -35,10 +35,6 @@ from penstock.spark.spark_jobs import SparkJob
 
 log = logging.getLogger(__name__)
 
-IDLE_S: Final = 30.0
-"""Time after which a lane without work ends. Shorter makes a line a minute pay for a Spark job each
-time; longer keeps executors of a cluster that dynamic allocation would give back after 60 s."""
-
 MAX_AGE_S: Final = 600.0
 """Age at which a lane ends, so that what its process has collected is freed."""
 
@@ -181,14 +177,16 @@ class Lanes:
         most: int,
         *,
         share_slots: bool,
+        idle_s: float,
     ) -> None:
         """`start_job` runs a job of a lane with these parameters, and `cancel_job` cancels it. As
         many lanes as `fewest` run for slots that wait, and up to `most` when those wait for
-        plugins. With `share_slots` their Spark tasks have no slots of their own.
+        plugins. With `share_slots` their Spark tasks have no slots of their own. A lane without
+        work ends after `idle_s`.
         """
         self._start_job, self._cancel_job = start_job, cancel_job
         self._fewest, self._places, self._most = fewest, fewest, max(fewest, most)
-        self._share_slots = share_slots
+        self._share_slots, self._idle_s = share_slots, idle_s
         self._queue = AdmissionQueue(fewest)
         self._token = secrets.token_hex(32)
         self._server: asyncio.Server | None = None
@@ -213,12 +211,20 @@ class Lanes:
         """Number of lanes."""
         return len(self._lanes)
 
-    async def listen(self, bind_address: str, host: str) -> None:
+    async def listen(self, bind_address: str, host: str, port: int = 0) -> None:
         """Listen for loops at an address of this machine, which executors reach by `host`. Those on
-        other machines need TLS.
+        other machines need TLS. Port 0 is any.
+
+        Raises:
+            RetriableError: `engine.lane_port`: the port is taken.
         """
         context, certificate = make_server_context() if self._share_slots else (None, "")
-        self._server = await asyncio.start_server(self._on_connection, bind_address, 0, ssl=context)
+        try:
+            self._server = await asyncio.start_server(
+                self._on_connection, bind_address, port, ssl=context
+            )
+        except OSError as error:
+            raise failures.lane_port_error(bind_address, port, error) from error
         port = self._server.sockets[0].getsockname()[1]
         self._address = {"host": host, "port": port, "certificate": certificate}
 
@@ -313,7 +319,7 @@ class Lanes:
         else:
             self._idle.append(lane)
             loop = asyncio.get_running_loop()
-            lane.closing = loop.call_later(IDLE_S, self._close, lane)
+            lane.closing = loop.call_later(self._idle_s, self._close, lane)
 
     def _close(self, lane: Lane) -> None:
         self._lanes.discard(lane)

@@ -29,6 +29,12 @@ class EngineSettings:
     driver_memory: str = "1g"
     """Heap of the JVM. Rows pass through it in Arrow batches, so it need not grow with their
     number."""
+    lane_idle_s: float = 30.0
+    """Time after which a lane without work ends. Shorter makes a line a minute pay for a Spark job
+    each time; longer keeps executors of a cluster that dynamic allocation would give back after
+    60 s."""
+    lane_port: int = 0
+    """Port at which loops of lanes reach the driver; 0: any."""
     local_dir: Path | None = None
     """Scratch folder, with the JVM's log; None for Spark's default and no log file."""
     jars: tuple[Path, ...] = ()

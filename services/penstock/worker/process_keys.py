@@ -37,6 +37,10 @@ KEYS: Final = (
     ConfigKey(REACH, "list", (), doc="Rules of what connectors may reach, in order."),
     ConfigKey("functions.path", "list", (), doc="Folders with Python functions for transforms."),
     ConfigKey("spark.master", doc="Master URL of Spark; default: all cores of this machine."),
+    ConfigKey(
+        "lane.idle", "duration", 30.0, doc="Time after which a lane of Spark without work ends."
+    ),
+    ConfigKey("lane.port", "int", 0, doc="Port at which lanes reach this process; 0: any."),
     ConfigKey("spark.driver.memory", default="1g", doc="Heap of the JVM."),
 )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.model.errors import ConfigError
 from penstock.model.topic import Retention
 from penstock.plugin.catalog.registry import PluginPath
 from penstock.secrets.provider_settings import PROVIDERS, ProviderSettings, parse_provider_settings
@@ -69,7 +70,12 @@ def read_worker_settings(
         ConfigError: a provider of secrets, the policy, or a rule is wrong.
     """
     extra = {k.removeprefix(SPARK): v for k, v in config.items() if k.startswith(SPARK)}
-    engine: dict[str, Any] = {"driver_memory": values["spark.driver.memory"], "extra": extra}
+    engine: dict[str, Any] = {
+        "driver_memory": values["spark.driver.memory"],
+        "lane_idle_s": values["lane.idle"],
+        "lane_port": _port(values["lane.port"]),
+        "extra": extra,
+    }
     if values["spark.master"]:
         engine["master"] = values["spark.master"]
     return WorkerSettings(
@@ -102,6 +108,17 @@ def read_worker_settings(
         values={key.name: values[key.name] for key in KEYS},
         extra={key: value for key, value in config.items() if is_open_key(key)},
     )
+
+
+def _port(number: int) -> int:
+    if not 0 <= number <= 65_535:
+        raise ConfigError(
+            "config.invalid_value",
+            f"`lane.port` is {number}, expected 0 to 65535",
+            fix="Write a free port, or 0 for any.",
+            config_path="lane.port",
+        )
+    return number
 
 
 def _secret(value: str | Secret) -> Secret:

@@ -14,6 +14,7 @@ from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.spark import failures, lane_loop, lane_tls, lanes, slot_reports
 from penstock.spark.lane_loop import LaneFunction
 from penstock.spark.lanes import Lanes
+from support.processes import free_ports
 from support.waiting import until
 
 FUNCTION = LaneFunction.of((), tracked=False)
@@ -91,12 +92,16 @@ class Workers:
         return SlotReport(given.slots[0].slot, attempt)
 
 
-def with_lanes(body, fewest: int = 2, most: int = 4, *, share_slots: bool = False):
+def with_lanes(
+    body, fewest: int = 2, most: int = 4, *, share_slots: bool = False, idle_s: float = 30.0
+):
     """Run a test with lanes and their workers."""
 
     async def run():
         workers = Workers()
-        pool = Lanes(workers.start, workers.cancel, fewest, most, share_slots=share_slots)
+        pool = Lanes(
+            workers.start, workers.cancel, fewest, most, share_slots=share_slots, idle_s=idle_s
+        )
         await pool.listen("127.0.0.1", "127.0.0.1")
         try:
             async with asyncio.timeout(60):
@@ -181,7 +186,6 @@ def test_lanes_that_compute_make_no_other_open():
 
 def test_lanes_that_wait_for_plugins_make_others_open_and_those_end_first(monkeypatch):
     monkeypatch.setattr(lanes, "GROW_AFTER_S", 0.01)
-    monkeypatch.setattr(lanes, "IDLE_S", 0.05)
 
     async def body(pool, workers):
         workers.hold.clear()
@@ -197,6 +201,24 @@ def test_lanes_that_wait_for_plugins_make_others_open_and_those_end_first(monkey
         assert pool.waiting == 4
         workers.hold.set()
         await asyncio.gather(*runs)
+
+    with_lanes(body, idle_s=0.05)
+
+
+def test_lanes_listen_at_the_port_that_they_are_given():
+    async def body(pool, workers):
+        (port,) = free_ports(1)
+        one, other = (
+            Lanes(workers.start, workers.cancel, 1, 1, share_slots=False, idle_s=1)
+            for _ in range(2)
+        )
+        await one.listen("127.0.0.1", "127.0.0.1", port)
+        with pytest.raises(RetriableError) as caught:
+            await other.listen("127.0.0.1", "127.0.0.1", port)
+        await one.close()
+        told = caught.value.diagnostic
+        assert (told.code, told.config_path) == ("engine.lane_port", "lane.port")
+        assert f"port {port} of 127.0.0.1" in told.message
 
     with_lanes(body)
 

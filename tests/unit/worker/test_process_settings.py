@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from penstock.model.config_def import parse
+from penstock.model.errors import ConfigError
 from penstock.worker.process_keys import KEYS
 from penstock.worker.process_settings import read_worker_settings
 
@@ -28,3 +31,20 @@ def test_the_keys_of_plugins_take_effect():
     assert settings.path.folders == (Path("/a"), Path("/b"))
     assert settings.path.only_sealed
     assert (settings.reload, settings.memory_max) == (60.0, 512 << 20)
+
+
+def engine(**config: str):
+    keys = {key.replace("_", "."): value for key, value in config.items()}
+    return read_worker_settings(parse(KEYS, keys), keys, Path("topics")).engine
+
+
+def test_the_keys_of_lanes_take_effect():
+    assert (engine().lane_idle_s, engine().lane_port) == (30.0, 0)
+    settings = engine(lane_idle="5s", lane_port="7077")
+    assert (settings.lane_idle_s, settings.lane_port) == (5.0, 7077)
+
+
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_a_port_that_cannot_be_is_refused(port):
+    with pytest.raises(ConfigError, match=r"`lane.port` is .*, expected 0 to 65535"):
+        engine(lane_port=port)
