@@ -27,6 +27,9 @@ CUT_TARGET: Final = 4 << 20
 host less to spread over its slots."""
 
 
+_RESERVED_TYPES: Final = {"__op": pa.int8(), "__ts_us": pa.int64(), "__partition": pa.int32()}
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """How large a batch may be."""
@@ -89,6 +92,7 @@ def _from_objects(
             return _typed(rows, schema)
         else:
             inferred = _from_dicts(rows, first)
+        inferred = _with_reserved_types(inferred)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
         raise SchemaError(
             "rows.unconvertible",
@@ -111,6 +115,18 @@ def _from_dataclasses(rows: Sequence[Any], first: Any) -> pa.RecordBatch:
     names = [field.name for field in dataclasses.fields(first)]
     columns = [pa.array(list(map(attrgetter(name), rows))) for name in names]
     return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _with_reserved_types(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return inferred rows whose reserved columns of whole numbers have the types of rule R20."""
+    for name, wanted in _RESERVED_TYPES.items():
+        at = rows.schema.get_field_index(name)
+        if at < 0:
+            continue
+        column = rows.column(at)
+        if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
+            rows = rows.set_column(at, name, column.cast(wanted))
+    return rows
 
 
 def _typed(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

@@ -146,3 +146,12 @@ def test_chunks_out_of_order_or_without_end_are_refused():
 def test_bytes_that_are_no_rows_are_refused():
     with pytest.raises(ConnectorError, match="not an Arrow IPC message"):
         frames.decode_rows(b"nonsense", pa.schema({"a": pa.int64()}))
+
+
+def test_reserved_columns_of_inferred_rows_have_the_types_of_the_protocol():
+    found = to_arrow([{"a": 1, "__op": 3, "__partition": 2, "__ts_us": None}], None, None)
+    assert found.schema == pa.schema(
+        {"a": pa.int64(), "__op": pa.int8(), "__partition": pa.int32(), "__ts_us": pa.int64()}
+    )
+    with pytest.raises(SchemaError, match="not in range"):
+        to_arrow([{"__op": 300}], None, None)

@@ -9,12 +9,13 @@
 | `__headers` | map<string, binary> | headers |
 | `__offset` | binary, or int64 of a message | the source's offset |
 | `__raw_key`, `__raw_value` | binary | bytes for a converter to decode |
-| `__partition` | int32 | partition of the topic that the row is read from |
+| `__partition` | int32 | partition of the topic that the row is read from, or that it goes to |
 | `__topic` | string | dataset that the row goes to; null: that of all its rows |
 
 `__topic` exists between a transform that routes single rows and the sink, which does not see it.
 Rows of a topic have `__partition`, and the int64 `__offset`, where a transform or the dead letters
-need them. Both are dropped behind the chain.
+need them. Both are dropped behind the chain. Rows of a source connector keep their `__partition`:
+it is where they go.
 """
 
 from __future__ import annotations
