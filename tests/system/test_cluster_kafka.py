@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.status import RunState
@@ -367,6 +368,27 @@ def test_restart_failed_connector_and_task(site: Site) -> None:
     site.set_state("moody", TargetState.STOPPED)
     assert sent() == list(range(len(sent())))
     site.delete("moody")
+
+
+def test_a_sink_reads_partitions_that_are_added_and_its_group_has_its_offsets(site: Site) -> None:
+    """Within ten seconds; who asks the brokers sees how far it is, in both partitions."""
+    topic, file = "growing", site.cluster.folder / "growing-out"
+    site.kafka.create_topic(topic)
+    site.kafka.produce(topic, [(None, b"first")])
+    sink = {"connector.class": "FileStreamSink", "file": file, "topics": topic}
+    text = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    site.sink("grown", **sink, **text, **{"consumer.override.max.poll.records": 1})
+    site.until(lambda: lines_of(file) == ["first"], "the first line")
+    admin = site.kafka.admin()  # it must live until the answer is there
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    site.kafka.produce(topic, [(None, b"second"), (None, b"third")], partition=1)
+    site.until(lambda: lines_of(file) == ["first", "second", "third"], "lines of the new partition")
+
+    def offsets() -> list[int | None]:
+        return [site.kafka.group_offset("connect-grown", topic, number) for number in range(2)]
+
+    site.until(lambda: offsets() == [1, 2], "the offsets of the group", offsets)
+    site.delete("grown")
 
 
 @pytest.mark.parametrize("restart", [clean, hard])
