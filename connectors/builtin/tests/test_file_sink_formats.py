@@ -133,6 +133,14 @@ def test_rows_that_would_have_no_columns_left_are_refused(writer):
     assert caught.value.code == "file.no_columns"
 
 
+def test_a_file_in_place_of_the_folder_ends_the_task(writer, tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(ConfigError, match="out is a file, expected a folder") as caught:
+        writer(path="out", format="jsonl").write([{"a": 1}])
+    assert caught.value.code == "file.bad_path"
+    assert (tmp_path / "out").read_text() == "mine"
+
+
 def test_a_link_in_place_of_a_folder_is_not_followed(writer, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "elsewhere").mkdir()

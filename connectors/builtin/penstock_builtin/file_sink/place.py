@@ -53,7 +53,14 @@ def open_folder(path: str, roots: Roots) -> int:
     """Open a folder, made when it is not there, that is inside the roots."""
     roots.reach.require_path(path)  # nothing is made elsewhere
     with telling(path):
-        Path(path).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise ConfigError(
+                "file.bad_path",
+                f"{path} is a file, expected a folder",
+                fix="Name a folder, or set `file` instead of `path` to write into one file.",
+            ) from None
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         roots.check(fd, path)
