@@ -52,9 +52,11 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 listeners=OPEN://127.0.0.1:{port},USERS://127.0.0.1:{users},TLS://127.0.0.1:{tls},\
-CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=OPEN://127.0.0.1:{port},USERS://127.0.0.1:{users},TLS://127.0.0.1:{tls}
-listener.security.protocol.map=OPEN:PLAINTEXT,USERS:SASL_PLAINTEXT,TLS:SSL,CONTROLLER:PLAINTEXT
+BOTH://127.0.0.1:{both},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=OPEN://127.0.0.1:{port},USERS://127.0.0.1:{users},TLS://127.0.0.1:{tls},\
+BOTH://127.0.0.1:{both}
+listener.security.protocol.map=OPEN:PLAINTEXT,USERS:SASL_PLAINTEXT,TLS:SSL,BOTH:SASL_SSL,\
+CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=OPEN
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
@@ -69,6 +71,11 @@ listener.name.tls.ssl.keystore.location={folder}/certificates/broker.both
 listener.name.tls.ssl.truststore.type=PEM
 listener.name.tls.ssl.truststore.location={folder}/certificates/ca.pem
 listener.name.tls.ssl.client.auth=required
+listener.name.both.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required \
+user_{user}="{password}";
+listener.name.both.sasl.enabled.mechanisms=PLAIN
+listener.name.both.ssl.keystore.type=PEM
+listener.name.both.ssl.keystore.location={folder}/certificates/broker.both
 log.dirs={folder}/log
 num.partitions=1
 offsets.topic.replication.factor=1
@@ -91,7 +98,7 @@ class KafkaServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._port, self._users, self._tls, self._controller = free_ports(4)
+        self._port, self._users, self._tls, self._both, self._controller = free_ports(5)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -109,6 +116,11 @@ class KafkaServer:
         """The listener that asks for a certificate."""
         return f"127.0.0.1:{self._tls}"
 
+    @property
+    def guarded_tls(self) -> str:
+        """The listener with TLS that asks for a user."""
+        return f"127.0.0.1:{self._both}"
+
     def __enter__(self) -> Self:
         """Start it."""
         self.authority = Authority(self._folder / "certificates")
@@ -119,6 +131,7 @@ class KafkaServer:
             port=self._port,
             users=self._users,
             tls=self._tls,
+            both=self._both,
             controller=self._controller,
             folder=self._folder,
             modules="org.apache.kafka.common.security",

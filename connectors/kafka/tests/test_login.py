@@ -4,11 +4,13 @@ import subprocess
 
 import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from penstock_kafka import KafkaSink
 from penstock_kafka.kafka_source import KafkaSource, KafkaSourceConfig
 from penstock_kafka.login import LoginConfig
 
 from penstock_connector import AuthError, ConfigError, RetriableError
 from penstock_connector._config import parse_config, read_config
+from penstock_connector.testing import RemoteError, sink_task, source_task
 from penstock_values import java_keystores
 from support.kafka import PASSWORD, USER
 
@@ -153,6 +155,31 @@ def test_a_client_shows_its_certificate_from_any_store(kafka, tmp_path):
     check(kafka.tls, **tls, **stores)
     with pytest.raises(RetriableError, match=r"kafka\.unavailable"):
         check(kafka.tls, **tls, **trust)  # without its certificate
+
+
+def test_rows_go_to_and_from_a_broker_with_tls_and_users(kafka, topic):
+    """Producer, admin, readers of offsets and consumers: each client has the whole login."""
+    login = {
+        "bootstrap.servers": kafka.guarded_tls, "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN,
+        "ssl.truststore.location": str(kafka.authority.ca), "value.converter": "string",
+    }  # fmt: skip
+    sink = {"topic": topic, "offsets.storage.topic": f"{topic}-offsets",
+            "transactional.id.prefix": f"{topic}-"}  # fmt: skip
+    for epoch in (1, 2):  # the second one reads the offsets of the first
+        with sink_task(KafkaSink, login | sink, epoch=epoch) as task:
+            for _ in range(1, epoch):
+                task.next_txn()
+            task.write([{"value": f"row {epoch}"}])
+    with source_task(KafkaSource, login | {"topics": topic}) as task:
+        assert [row["value"] for row in task.rows(2)] == ["row 1", "row 2"]
+        task.commit()
+    with (
+        pytest.raises(RemoteError) as caught,
+        sink_task(KafkaSink, login | sink | {"sasl.jaas.config": PLAIN.replace(PASSWORD, "no")}),
+    ):
+        pass
+    assert caught.value.code == "kafka.not_authorized"
 
 
 @pytest.mark.parametrize("form", ["JKS", "JCEKS"])
