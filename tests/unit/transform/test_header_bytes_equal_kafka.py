@@ -62,12 +62,18 @@ UNLIKE = {"string": {"b"}}
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Kafka]:
-    """A JVM with Kafka's classes (`test_equals_kafka`)."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
-        kafka = Kafka(jars())
-        yield kafka
-        kafka.close()
+    """A JVM with Kafka's classes."""
+    kafka = Kafka(jars())
+    yield kafka
+    kafka.close()
+
+
+@pytest.fixture(autouse=True)
+def errors_of_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read answers as py4j does (`test_equals_kafka`), also where Spark began only for this file:
+    fixtures of the module are made before.
+    """
+    monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
 
 
 @pytest.fixture(scope="module")
