@@ -142,10 +142,14 @@ def test_a_scheduler_that_does_not_lead_names_the_one_that_does(control: Cluster
                 return error
             return None
 
-    refused = control.run(ask())
-    assert refused is not None
-    assert refused.code == "scheduler.not_leader"
-    assert refused.diagnostic.suggestion == leader
+    def names_leader() -> bool:
+        refused = control.run(ask())
+        assert refused is not None
+        assert refused.code == "scheduler.not_leader"
+        return refused.diagnostic.suggestion == leader
+
+    # it hears of an election a moment later than the one that won
+    control.until(names_leader, READY, "the other scheduler to know the leader")
 
     async def follow() -> str:
         async with SchedulerClient(lambda: [other]) as client:
