@@ -82,7 +82,7 @@ def _sizes(messages: pa.RecordBatch) -> list[int]:
 
 
 def find_limit(broker: Broker, topic: str, compression: str) -> BatchLimit | None:
-    """Return the limit of a topic; None where the user may not see it."""
+    """Return the limit of a topic; None where it has none, or the user may not read it."""
     admin = broker.admin()
     asked = ConfigResource(ResourceType.TOPIC, topic)
     with broker.errors(f"settings of {topic}", admin):
@@ -93,7 +93,8 @@ def find_limit(broker: Broker, topic: str, compression: str) -> BatchLimit | Non
             if failure.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise
             return None
-    return BatchLimit(topic, int(found["max.message.bytes"].value), compression)
+    limit = found.get("max.message.bytes")  # brokers of other makers may not have it
+    return BatchLimit(topic, int(limit.value), compression) if limit is not None else None
 
 
 class Refusals:

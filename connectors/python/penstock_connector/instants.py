@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 from penstock_connector._errors import ConfigError
+from penstock_values.start_times import parse_moment
 
 TIMESTAMP: Final = "timestamp"
 """Field of an offset that is a time instead: of the first message that is read."""
@@ -19,14 +19,11 @@ def to_milliseconds(value: Any) -> int:
     """
     if type(value) is int and value >= 0:
         return value
-    try:
-        moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    found = parse_moment(value) if isinstance(value, str) else None
+    if found is None:
         raise ConfigError(
             "config.invalid_value",
             f"{str(value)[:100]!r} is not a time with its zone",
             fix="Write for example 2026-01-31T12:00:00Z.",
         )
-    return int(moment.timestamp() * 1000)
+    return found

@@ -167,13 +167,11 @@ class TopicTable:
         """
 
         def partition_view(state: TopicState, partition: int, offset: int) -> PartitionView:
+            first = state.first_offset(partition)
             files = state.files_from(partition, offset, max_files)
-            return PartitionView(
-                state.first_offset(partition),
-                state.next_offset(partition),
-                tuple(files),
-                0 if at_ms is None else state.offset_at(partition, at_ms),
-            )
+            # a reader whose rows are there has decided already
+            at = 0 if at_ms is None or offset >= first else state.offset_at(partition, at_ms)
+            return PartitionView(first, state.next_offset(partition), tuple(files), at)
 
         def read(state: TopicState) -> TopicView | None:
             if state.version < 0:
