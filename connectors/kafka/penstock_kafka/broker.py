@@ -59,7 +59,7 @@ _AUTH: Final = frozenset(
     }
 )
 NO_GROUP: Final = KafkaError.GROUP_AUTHORIZATION_FAILED
-"""What a consumer tells whose user has no right to its group. The client looks for the group's
+"""Reported by a consumer whose user has no right to its group. The client requests the group's
 coordinator also where it is assigned its partitions, and reads them without it.
 """
 
@@ -170,7 +170,7 @@ class Broker:
         except KafkaException as failure:
             error = failure.args[0]
             if client is not None:
-                with suppress(KafkaException):  # a fatal one is told again, and is this one
+                with suppress(KafkaException):  # a fatal error is raised again, and is this one
                     client.poll(0)
             if self._refused is not None and error.code() in _UNANSWERED:
                 error = self._refused

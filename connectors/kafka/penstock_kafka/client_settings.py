@@ -20,7 +20,7 @@ LOGIN_PREFIXES: Final = ("bootstrap.servers", "security.protocol", "sasl.", "ssl
 """Keys of a client that are those of the connection (`penstock_kafka.login`)."""
 
 _JAVA: Final = "it names a class of Java"
-_BY_BROKERS: Final = "the brokers check tokens; a client looks for their end and their user only"
+_BY_BROKERS: Final = "the brokers check tokens; a client reads only their expiry and their user"
 _OF_BROKERS: Final = "it is a key of brokers, which check tokens"
 
 LOGIN_UNUSED: Final[Mapping[str, str]] = {

@@ -376,7 +376,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         """Give up what is not committed."""
         if (producer := getattr(self, "_producer", None)) is not None:
             producer.purge()
-            with suppress(KafkaException):  # a fatal error, which was told before
+            with suppress(KafkaException):  # a fatal error, which was raised before
                 producer.flush(0)
         if (originals := getattr(self, "_originals", None)) is not None:
             originals.close()

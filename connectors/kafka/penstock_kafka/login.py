@@ -196,8 +196,8 @@ class LoginConfig(Reaching):
 
     def unused_client_keys(self, kind: str, keys: Mapping[str, str]) -> dict[str, str]:
         """Return those of the keys of a client's own connection (`producer.sasl.…`)."""
-        told = self.login(kind, keys).unused_keys()
-        return {f"{kind}.{name}": why for name, why in told.items() if name in keys}
+        unused = self.login(kind, keys).unused_keys()
+        return {f"{kind}.{name}": why for name, why in unused.items() if name in keys}
 
     def require_reach(self) -> None:
         """Refuse a broker, or a file, that the node does not let it reach."""

@@ -4,8 +4,8 @@ Where tokens come from is named by a class of Java, `sasl.oauthbearer.jwt.retrie
 
 | class | here |
 |---|---|
-| `ClientCredentialsJwtRetriever` | librdkafka asks for one with the id and secret of the client |
-| `JwtBearerJwtRetriever` | librdkafka asks for one with an assertion of a file, or its own |
+| `ClientCredentialsJwtRetriever` | librdkafka requests one with the id and secret of the client |
+| `JwtBearerJwtRetriever` | librdkafka requests one with an assertion of a file, or its own |
 | `FileJwtRetriever` | the token is read from a file whenever the client needs one |
 | `DefaultJwtRetriever` | the last one where the URL is a file's, else the first |
 """

@@ -114,7 +114,7 @@ class OffsetsTopic:
                                 raise to_connector_error(error, f"reading {self._topic}")
                             reached = message.offset()
                             continue
-                        # where others write all the time, the client never tells of an end
+                        # while other tasks write all the time, the client never reports an end
                         reached = message.offset() + 1
                         if message.key() == self._task_id.encode():
                             newest = message.value()

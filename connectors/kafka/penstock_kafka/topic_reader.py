@@ -36,7 +36,7 @@ _FETCH_BYTES: Final = 8 << 20
 
 _CONFIRM_S: Final = 30.0
 """Time for rows to become durable that came before an error. With less, a slow sink would never get
-them; with more, the error is told late.
+them; with more, the error is reported late.
 """
 
 
@@ -228,7 +228,7 @@ class TopicReader:
 
     def _before_failure(self, polled: Sequence[Any]) -> list[Any]:
         """Return the messages before an error that ends the task. It is raised once they are rows:
-        whoever lets the task go on behind it would lose them otherwise.
+        a user who lets the task continue behind it would lose them otherwise.
         """
         good: list[Any] = []
         for one in polled:

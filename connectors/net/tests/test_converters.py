@@ -79,7 +79,7 @@ def test_a_page_that_grows_gives_only_new_messages(web):
 @pytest.mark.parametrize(
     ("more", "path"),
     [
-        ({"value_converter": "nobody"}, "value.converter"),
+        ({"value_converter": "missing"}, "value.converter"),
         ({"value_converter": "json", "value_converter_schemas_enable": "so"},
          "value.converter.schemas.enable"),
         ({"value_converter_schemas_enable": "true"}, "value.converter"),
@@ -140,7 +140,7 @@ def test_a_delete_has_no_body(web):
 @pytest.mark.parametrize(
     ("more", "path"),
     [
-        ({"value.converter": "nobody"}, "value.converter"),
+        ({"value.converter": "missing"}, "value.converter"),
         ({"value.converter": "json", "batch.rows": "2"}, "batch.rows"),
         ({"value.converter": "json", "format": "jsonl"}, "format"),
         ({"value.converter": "json", "reserved.columns": "true"}, "reserved.columns"),

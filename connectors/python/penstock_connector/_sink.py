@@ -132,7 +132,7 @@ class TransactionalSink(Alterable[C]):
     Attributes:
         commit_modes: TWO_PHASE, or SINK when the sink itself stores the token (see `committed`).
         commit_every: Wanted seconds between commits; 0 for as soon as there are rows.
-        reports_columns: Whether `columns` can tell, in a sink that has it; settled in `connect`.
+        reports_columns: Whether `columns` returns columns, in a sink that has it; set in `connect`.
         reports_failed_rows: Whether `prepare` may raise FailedRowsError. Its stagings are
             `LeavingOut` then.
         tolerates_failed_rows: Whether it should: the connector tolerates failed rows.

@@ -57,7 +57,7 @@ LOGIN_KEYS: Final = (
 
 
 def read_user(config: Config) -> str:
-    """Return `user:password`; empty where the URL has it, or nobody.
+    """Return `user:password`; empty where the URL has it, or no key.
 
     Raises:
         InvalidConverterError: `config.invalid_value`, `config.conflict`, `config.missing`.
@@ -120,7 +120,7 @@ def read_headers(config: Config, user: str) -> dict[str, str]:
 
 
 def read_token_options(config: Config) -> TokenOptions | None:
-    """Return who gives tokens; None where nobody does.
+    """Return the issuer of tokens; None where there is none.
 
     Raises:
         InvalidConverterError: `config.missing`, `config.invalid_value`, `config.conflict`.

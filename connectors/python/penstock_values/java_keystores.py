@@ -113,7 +113,7 @@ def _find_keytool() -> str:
 
 
 def _run(command: list[str], environment: dict[str, str], answers: str) -> None:
-    """Run `keytool`. It asks for the password of a key that is not that of its store."""
+    """Run `keytool`. It prompts for the password of a key that differs from that of its store."""
     try:
         done = subprocess.run(
             command,

@@ -162,8 +162,8 @@ class MirrorConfig(KeysWithoutEffect):
 
 def unused_client_keys(kind: ClientKind, prefix: str, keys: Mapping[str, str]) -> dict[str, str]:
     """Return the keys of a client that do nothing, and why. `prefix` is what they begin with."""
-    told = translate(kind, keys).unused
-    return {f"{prefix}.{path.removeprefix(f'{kind}.')}": why for path, why in told.items()}
+    unused = translate(kind, keys).unused
+    return {f"{prefix}.{path.removeprefix(f'{kind}.')}": why for path, why in unused.items()}
 
 
 def _login(prefix: str, keys: Mapping[str, str], reach: Reach) -> LoginConfig:

@@ -20,7 +20,7 @@ _CONTENT_TYPES: Final[Mapping[str, str]] = {
     "json": "application/json",
     "string": "text/plain; charset=utf-8",
 }
-"""Content-Types by the beginning of the name of a converter, in small letters."""
+"""Content-Types by the beginning of the name of a converter, in lower case."""
 
 
 def check_converter(name: str, keys: Mapping[str, str]) -> None:

@@ -82,7 +82,7 @@ class StagedFile:
 @dataclass(frozen=True, slots=True)
 class PartitionView:
     """A partition as a reader sees it: first offset, next offset, and the first files it wants.
-    `offset_at`: that of the time for which it asks.
+    `offset_at`: that of the requested time.
     """
 
     first_offset: int
