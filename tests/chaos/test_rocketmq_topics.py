@@ -26,6 +26,7 @@ def test_a_node_that_is_killed_between_rocketmq_and_its_ends(tmp_path: Path) -> 
         "connector.class": "verifiable-source",
         "partitions": 1,
         "rows": ROWS,
+        "rate": 1000,
         "batch.rows": 50,
         "batch.max.rows": 100,
         "state.dir": tmp_path / "told",
