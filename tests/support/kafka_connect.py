@@ -23,6 +23,7 @@ from support.kafka import VERSION
 from support.processes import DIES_WITH_US, free_ports
 
 DEBEZIUM: Final = "3.6.1.Final"
+APICURIO: Final = "2.6.13.Final"
 _START_S: Final = 90.0
 SOON: Final = 60.0
 _DEBEZIUM_PARTS: Final = ("api", "embedded", "connector-postgres", "connector-mysql")
@@ -39,11 +40,12 @@ consumer.metadata.max.age.ms=1000
 
 
 def jars() -> Path:
-    """Return the folder with the jars of Kafka Connect and Debezium."""
+    """Return the folder with the jars of Kafka Connect, Debezium and Apicurio's converters."""
     return maven.jars(
-        f"kafka-connect/{VERSION}-{DEBEZIUM}",
+        f"kafka-connect/{VERSION}-{DEBEZIUM}-{APICURIO}",
         *(f"org.apache.kafka:connect-{part}:{VERSION}" for part in ("runtime", "file")),
         *(f"io.debezium:debezium-{part}:{DEBEZIUM}" for part in _DEBEZIUM_PARTS),
+        f"io.apicurio:apicurio-registry-utils-converter:{APICURIO}",
         "org.slf4j:slf4j-simple:1.7.36",
     )
 
@@ -55,7 +57,7 @@ class KafkaConnect:
         self._folder, self._bootstrap = folder, bootstrap
         (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
-        self._client = httpx.Client(base_url=self.url, timeout=SOON)
+        self.client = httpx.Client(base_url=self.url, timeout=SOON)
 
     @property
     def url(self) -> str:
@@ -86,7 +88,7 @@ class KafkaConnect:
         trace: TracebackType | None,
     ) -> None:
         """Kill it."""
-        self._client.close()
+        self.client.close()
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -95,7 +97,7 @@ class KafkaConnect:
         assert self._process is not None
         assert self._process.poll() is None, f"Kafka Connect ended: {self.log[-2000:]}"
         try:
-            return self._client.get("/connectors").is_success
+            return self.client.get("/connectors").is_success
         except httpx.TransportError:
             return False
 
@@ -133,6 +135,6 @@ class KafkaConnect:
         return status["connector"]["state"] == "STOPPED" and not status["tasks"]
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
-        answer = self._client.request(method, path, json=body)
+        answer = self.client.request(method, path, json=body)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None

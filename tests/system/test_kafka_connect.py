@@ -25,6 +25,7 @@ from support.kafka_connect import KafkaConnect
 from support.mysql import MysqlServer
 from support.postgresql import PostgresqlServer
 from support.processes import PLAIN, TESTS
+from support.registry import SchemaRegistryServer
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -61,6 +62,14 @@ class Both:
     def _is_stopped(self, name: str) -> bool:
         status = self.gateway.get(f"/connectors/{name}/status").json()
         return bool(status["connector"]["state"] == "STOPPED" and not status["tasks"])
+
+    def failures(self) -> list[str]:
+        """Return why tasks failed on either side."""
+        found = []
+        for client in (self.gateway, self.connect.client):
+            for one in client.get("/connectors", params={"expand": "status"}).json().values():
+                found += [task["trace"] for task in one["status"]["tasks"] if "trace" in task]
+        return found
 
     def run(self, verb: str, *options: str, code: int = 0) -> Any:
         """Run `penstock import|export kafka-connect URL -o json`; return its connectors."""
@@ -145,6 +154,108 @@ def test_lines_go_both_ways_in_every_form(both: Both, tmp_path: Path, form: str)
     assert lines(third) == texts
     there, here = (both.kafka.read(f"{form}-{side}") for side in ("there", "here"))
     assert [said(one, form) for one in here] == [said(one, form) for one in there]
+
+
+NUMBERS: Final = {
+    "Short": ("int16", ["0", "-32768", "32767"]),
+    "Integer": ("int32", ["7", "-2147483648", "2147483647"]),
+    "Long": ("int64", ["7", "-9223372036854775808", "9223372036854775807"]),
+    "Float": ("float32", ["0.5", "-1.25", "1024.0"]),
+    "Double": ("float64", ["0.1", "-1.5E300", "4.9E-324"]),
+    "Boolean": ("boolean", ["true", "false"]),
+}
+"""What a converter of numbers is called, the type that `Cast` makes for it, and lines."""
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_go_both_ways(both: Both, tmp_path: Path, name: str) -> None:
+    kind, texts = NUMBERS[name]
+    converter = {"value.converter": f"org.apache.kafka.connect.converters.{name}Converter"}
+    cast = {"transforms": "cast", "transforms.cast.type": f"{TRANSFORMS}.Cast$Value"}
+    written = converter | cast | {"transforms.cast.spec": kind}
+    found = exchange(both, tmp_path, name.lower(), texts, written, converter, {})
+    (numbers,) = {tuple(json.loads(text.lower()) for text in one) for one in found.values()}
+    assert list(numbers) == [json.loads(text) for text in texts]
+    there, here = (both.kafka.read(f"{name.lower()}-{side}") for side in ("there", "here"))
+    assert [one.value() for one in there] == [one.value() for one in here]
+
+
+AVRO: Final = "io.apicurio.registry.utils.converter.AvroConverter"
+
+
+def test_avro_goes_both_ways(both: Both, tmp_path: Path) -> None:
+    """With a schema registry, and of every type that Kafka Connect's transforms make."""
+    made = {
+        "transforms.line.type": f"{TRANSFORMS}.HoistField$Value",
+        "transforms.line.field": "line",
+        "transforms.types.type": f"{TRANSFORMS}.Cast$Value",
+        "transforms.types.spec": "n:int32,x:float64,ok:boolean",
+    }
+    fields = {"n": "7", "x": "0.5", "ok": "true", "at": "2026-11-27 12:00:00.123"}
+    for field, text in fields.items():
+        made[f"transforms.{field}.type"] = f"{TRANSFORMS}.InsertField$Value"
+        made[f"transforms.{field}.static.field"] = field
+        made[f"transforms.{field}.static.value"] = text
+    made["transforms.time.type"] = f"{TRANSFORMS}.TimestampConverter$Value"
+    made["transforms.time.field"] = "at"
+    made["transforms.time.format"] = "yyyy-MM-dd HH:mm:ss.SSS"
+    made["transforms.time.target.type"] = "Timestamp"
+    made["transforms"] = "line,n,x,ok,at,types,time"
+    with SchemaRegistryServer(tmp_path / "registry") as registry:
+        avro = {
+            "value.converter": AVRO,
+            "value.converter.apicurio.registry.url": f"{registry.root}/apis/registry/v2",
+            "value.converter.apicurio.registry.auto-register": "true",
+            "value.converter.apicurio.registry.as-confluent": "true",
+            "value.converter.apicurio.registry.use-id": "contentId",
+            "value.converter.apicurio.registry.headers.enabled": "false",
+        }
+        found = exchange(
+            both, tmp_path, "avro", ["a", "é", ""], made | avro, avro, {"format": "jsonl"}
+        )
+        there = [
+            f"Struct{{line={text},n=7,x=0.5,ok=true,at=Fri Nov 27 12:00:00 UTC 2026}}"
+            for text in ("a", "é", "")
+        ]
+        assert found["there", "there"] == found["here", "there"] == there
+        rows = [json.loads(one) for one in found["there", "here"]]
+        assert rows == [json.loads(one) for one in found["here", "here"]]
+        at = "2026-11-27T12:00:00.123000Z"
+        assert rows == [
+            {"line": text, "n": 7, "x": 0.5, "ok": True, "at": at} for text in ("a", "é", "")
+        ]
+
+
+def exchange(
+    both: Both,
+    folder: Path,
+    name: str,
+    texts: list[str],
+    written: dict[str, str],
+    read: dict[str, str],
+    here: dict[str, str],
+) -> dict[tuple[str, str], list[str]]:
+    """Write lines to a topic there and to one here, and read both on both sides: to files there,
+    and here with more keys. Returns the lines of files by who wrote and who read.
+    """
+    file = folder / "in"
+    file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    sides = {"there": (both.connect.create, {}), "here": (both.create_here, here)}
+    for side, (create, _) in sides.items():
+        both.kafka.create_topic(f"{name}-{side}")
+        source = {"connector.class": "FileStreamSource", "file": file, "topic": f"{name}-{side}"}
+        create(f"{name}-write-{side}", **source, **written)
+    found = dict[tuple[str, str], list[str]]()
+    for wrote in sides:
+        for side, (create, more) in sides.items():
+            out = folder / f"{wrote}-read-{side}"
+            sink = {"connector.class": "FileStreamSink", "file": out, "topics": f"{name}-{wrote}"}
+            create(f"{name}-{wrote}-read-{side}", **sink, **read, **more)
+            done = lambda out=out: len(lines(out)) == len(texts)  # noqa: E731
+            wait_until(lambda done=done: done() or both.failures(), SOON, out.name)
+            assert not both.failures(), out.name
+            found[wrote, side] = lines(out)
+    return found
 
 
 def test_kafka_connect_counts_characters_of_a_file(both: Both, tmp_path: Path) -> None:

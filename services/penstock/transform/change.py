@@ -11,7 +11,13 @@ import pyarrow as pa
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
 from penstock.model.step import Step
-from penstock.transform.column_kernel import ColumnSource, Copy, ProjectionKernel
+from penstock.transform.column_kernel import (
+    ColumnSource,
+    Copy,
+    ProjectionKernel,
+    RejectingProjection,
+    RejectingSource,
+)
 from penstock.transform.row import Column, Default, Row, find_duplicates
 from penstock.transform.sql import literals
 
@@ -42,6 +48,13 @@ class OutputColumn:
     certain: bool = False
     semantic_type: str = ""
     default: Default | None = None
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether it can fail on a row."""
+        if self.source is None:
+            return not self.certain
+        return isinstance(self.source, RejectingSource)
 
     @staticmethod
     def unchanged(column: Column) -> OutputColumn:
@@ -102,13 +115,11 @@ class Change:
         columns = self.columns or ()
         select = tuple((output.name, output.sql) for output in columns) or None
         kernel = IdentityKernel() if self.where is None and select is None else self.kernel
-        # a kernel exists only where nothing can fail
-        risky = frozenset(o.name for o in columns if not o.certain and o.source is None)
         return Step(
             self.where,
             select,
             kernel,
-            risky=risky if kernel is None else frozenset(),
+            risky=frozenset(output.name for output in columns if output.can_fail),
             risky_where=self.where is not None and not self.certain and kernel is None,
             failure=replace(self.failure or DEFAULT_FAILURE, config_path=path),
             labels=self.labels,
@@ -179,7 +190,12 @@ def project_columns(
             config_path=path,
         )
     sources = [(output.name, output.source) for output in outputs if output.source is not None]
-    kernel = ProjectionKernel(tuple(sources)) if len(sources) == len(outputs) else None
+    kernel: Kernel | None = None
+    if len(sources) == len(outputs):
+        kernel = ProjectionKernel(tuple(sources))
+        if any(output.can_fail for output in outputs):
+            reason = replace(failure or DEFAULT_FAILURE, config_path=path)
+            kernel = RejectingProjection(tuple(sources), reason)
     return Change(columns=outputs, kernel=kernel, failure=failure)
 
 

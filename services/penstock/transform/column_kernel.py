@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.model.columns import Op
-from penstock.model.step import ROW
+from penstock.model.columns import KEY, Op
+from penstock.model.errors import DataError, Diagnostic
+from penstock.model.step import ROW, RejectedRow
 from penstock.transform.row import Row
 
 
@@ -18,6 +20,14 @@ class ColumnSource(Protocol):
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the column, as long as the batch."""
+
+
+@runtime_checkable
+class RejectingSource(ColumnSource, Protocol):
+    """A column that some rows do not have. Picklable."""
+
+    def failed(self, batch: pa.RecordBatch, result: pa.Array) -> pa.Array | None:
+        """Return on which rows `array`, whose result is given, fails; None: on none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +144,48 @@ class StructColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A struct of columns in place of the key; null where the key is null."""
+
+    fields: tuple[tuple[str, ColumnSource], ...]
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the struct. Where it is null, its fields are null, too."""
+        empty = pc.is_null(batch.column(KEY))
+        arrays = [source.array(batch) for _, source in self.fields]
+        if pc.any(empty).as_py():
+            arrays = [pc.if_else(empty, pa.scalar(None, a.type), a) for a in arrays]
+        names = [pa.field(n, a.type) for (n, _), a in zip(self.fields, arrays, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=names, mask=empty)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantNull:
+    """Null in every row."""
+
+    type: pa.DataType
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return nulls."""
+        return pa.nulls(batch.num_rows, self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredColumn:
+    """A column whose nulls fail."""
+
+    of: ColumnSource
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the column."""
+        return self.of.array(batch)
+
+    def failed(self, _batch: pa.RecordBatch, result: pa.Array) -> pa.Array | None:
+        """Return which rows have no value; None for no row."""
+        return pc.is_null(result) if result.null_count else None
+
+
+@dataclass(frozen=True, slots=True)
 class NotDeleted:
     """Whether a row is no delete, by the column of its change."""
 
@@ -190,16 +242,43 @@ class MaskedColumn:
         return pc.if_else(valid, value, pa.scalar(None, self.type))
 
 
+Convert: TypeAlias = Callable[[pa.Array], pa.Array]
+"""A function that fails on no value and keeps nulls; of a module, so that it can be pickled."""
+
+
 @dataclass(frozen=True, slots=True)
-class WidenedColumn:
-    """A column in a wider type that holds all of its values unchanged."""
+class ConvertedColumn:
+    """A column after a function."""
 
     of: ColumnSource
-    type: pa.DataType
+    convert: Convert
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return the column in the wider type."""
-        return self.of.array(batch).cast(self.type)
+        """Return the converted column."""
+        return self.convert(self.of.array(batch))
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedRejecting:
+    """A column that some rows do not have, after a function."""
+
+    of: RejectingSource
+    convert: Convert
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the converted column."""
+        return self.convert(self.of.array(batch))
+
+    def failed(self, batch: pa.RecordBatch, result: pa.Array) -> pa.Array | None:
+        """Return on which rows the column fails; None for no row."""
+        return self.of.failed(batch, result)
+
+
+def convert_column(of: ColumnSource, convert: Convert) -> ColumnSource:
+    """Return a column after a function."""
+    if isinstance(of, RejectingSource):
+        return ConvertedRejecting(of, convert)
+    return ConvertedColumn(of, convert)
 
 
 Operand: TypeAlias = Copy | Length | Slice | Upper
@@ -246,6 +325,42 @@ class ProjectionKernel:
             arrays.append(batch.column(ROW))
             fields.append(batch.schema.field(ROW))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+@dataclass(frozen=True, slots=True)
+class RejectingProjection:
+    """A projection with columns that fail on some rows, which are rejected with `failure`."""
+
+    columns: tuple[tuple[str, ColumnSource], ...]
+    failure: Diagnostic
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the projected batch.
+
+        Raises:
+            DataError: a column fails on a row.
+        """
+        rows, failed = self.split_rejected(batch)
+        if failed:
+            why = self.failure
+            raise DataError(why.code, why.message, fix=why.fix, config_path=why.config_path)
+        return rows
+
+    def split_rejected(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RejectedRow]]:
+        """Return the projected rows, and those on which a column fails."""
+        rows = ProjectionKernel(self.columns)(batch)
+        bad: pa.Array | None = None
+        for at, (_, source) in enumerate(self.columns):
+            if isinstance(source, RejectingSource):
+                failed = source.failed(batch, rows.column(at))
+                if failed is not None:
+                    bad = failed if bad is None else pc.or_(bad, failed)
+        if bad is None:
+            return rows, []
+        count = pc.sum(bad).as_py()
+        has_numbers = ROW in batch.schema.names
+        numbers = batch.column(ROW).filter(bad).to_pylist() if has_numbers else [-1] * count
+        return rows.filter(pc.invert(bad)), [(number, self.failure) for number in numbers]
 
 
 def _field(name: str, source: ColumnSource, array: pa.Array, schema: pa.Schema) -> pa.Field:

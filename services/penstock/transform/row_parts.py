@@ -24,8 +24,10 @@ from penstock.transform.change import (
 )
 from penstock.transform.column_kernel import (
     ColumnSource,
+    Copy,
     FilledColumn,
     IsValid,
+    KeyColumn,
     NotDeleted,
     StructField,
 )
@@ -63,6 +65,7 @@ class RowPart(Enum):
                 field.name,
                 f"{literals.name(KEY)}.{literals.name(field.name)}",
                 field.type,
+                StructField(Copy(KEY), field.name),
                 certain=True,
                 default=read_default(field),
             )
@@ -163,10 +166,16 @@ def _struct(fields: Sequence[OutputColumn], path: str) -> OutputColumn:
     # Spark calls a constant "not null"; Arrow has a null for it where the whole key is null.
     if_key = f"CASE WHEN {literals.name(KEY)} IS NOT NULL THEN"
     pairs = ", ".join(f"{literals.literal(f.name)}, {if_key} {f.sql} END" for f in fields)
+    sources = [
+        (field.name, field.source)
+        for field in fields  # in a struct, failures of a kernel are not seen
+        if field.source is not None and not field.can_fail
+    ]
     return OutputColumn(
         KEY,
         f"{if_key} named_struct({pairs}) END",
         struct_type(fields),
+        KeyColumn(tuple(sources)) if len(sources) == len(fields) else None,
         certain=all(field.certain for field in fields),
     )
 

@@ -33,7 +33,9 @@ COLUMNS = "id int64, name string"
 PICKY = {"type": "python", "function": "mine:picky", "mode": "row", "columns": COLUMNS}
 ADD = {"type": "python", "function": "mine:add"}
 DIVIDE = {"type": "Project", "columns": "id, name, 10 / (id - 1001) AS q"}
-CASTS = {"type": "Cast", "spec": "id:string"}
+FRACTION = {"type": "Cast", "spec": "id:float64"}
+TEXT = {"type": "Cast", "spec": "id:string"}  # of a fraction: without a kernel, and never fails
+WHOLE = {"type": "Cast", "spec": "id:int64"}
 KEEPS = {"type": "Filter", "condition": "10 / (id - 1003) < 1000 and id % 1000 < 8"}
 
 
@@ -127,7 +129,7 @@ def test_a_kernel_sets_rows_apart_without_the_jvm(steps, moved):
         ((PICKY, DIVIDE), [(1, "transforms.t1"), (5, "transforms.t0.function")]),
         ((ADD, DIVIDE, PICKY), [(0, "transforms.t1"), (4, "transforms.t2.function")]),
         ((DIVIDE, PICKY, KEEPS), None),
-        ((CASTS, {"type": "Cast", "spec": "id:int64"}, PICKY, CASTS), None),
+        ((FRACTION, TEXT, FRACTION, WHOLE, PICKY, FRACTION, TEXT), None),
     ],
     ids=["first", "last", "between", "between certain steps"],
 )
@@ -139,7 +141,7 @@ def test_functions_and_spark_can_be_mixed(steps, moved, chain, failed):
         assert found == failed
     assert any(path.endswith(".function") for _, path in found)
     assert report.rows_out == len(rows)
-    assert 5 not in {int(row["id"]) - 1000 for row in rows} or chain[0] is ADD
+    assert 5 not in {float(row["id"]) - 1000 for row in rows} or chain[0] is ADD
 
 
 def test_a_last_kernel_runs_behind_spark(steps, moved):
@@ -163,7 +165,7 @@ def test_what_values_mean_and_how_a_schema_is_called_reaches_the_sink(steps, eng
 
 
 def test_a_chain_that_cannot_fail_carries_no_numbers(steps):
-    assert not any(step.can_reject_rows for step in steps(CASTS, {"type": "Flatten"}))
+    assert not any(step.can_reject_rows for step in steps(FRACTION, TEXT, {"type": "Flatten"}))
     assert all(step.can_reject_rows for step in steps(DIVIDE, KEEPS, PICKY))
 
 

@@ -13,7 +13,8 @@ from typing import Final
 
 from penstock.model.errors import ConfigError
 
-_PART: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+|'")
+PART: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+|'")
+"""A part of a pattern: quoted text, a letter (group 1) as often as it stands, or other signs."""
 
 _SAME_COUNTS: Final = {
     **dict.fromkeys("dDHkKhms", (1, 2)),
@@ -50,9 +51,9 @@ def milliseconds_pattern(pattern: str) -> str:
     """Return a regular expression for texts whose milliseconds have three digits; empty for a
     pattern without milliseconds. Java parses `.1` as 1 ms, Spark as 100 ms.
     """
-    if "SSS" not in _PART.sub(lambda part: part[0] if part[1] else "", pattern):
+    if "SSS" not in PART.sub(lambda part: part[0] if part[1] else "", pattern):
         return ""
-    return "(?s)" + "".join(_part_regex(part[0], part[1]) for part in _PART.finditer(pattern))
+    return "(?s)" + "".join(_part_regex(part[0], part[1]) for part in PART.finditer(pattern))
 
 
 def _part_regex(part: str, letter: str | None) -> str:
@@ -66,7 +67,7 @@ def _part_regex(part: str, letter: str | None) -> str:
 
 
 def _translate_parts(text: str, path: str) -> Iterator[str]:
-    for match in _PART.finditer(text):
+    for match in PART.finditer(text):
         part, letter = match[0], match[1]
         if letter is None:
             if part == "'":

@@ -1,4 +1,6 @@
-"""Times as texts, as `SimpleDateFormat` writes them in UTC and English, for kernels."""
+"""Times as texts in UTC and English, for kernels: as `SimpleDateFormat` writes them, and those of
+years before 1 and after 9999 as Spark does.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _UNITS_US: Final = (("S", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("HhKka", 3_600_000_000))
 _DAY_US: Final = 86_400_000_000
+_CYCLE_US: Final = 146_097 * _DAY_US
+"""400 years, after which the calendar repeats."""
+_FIRST_US: Final = -719_162 * _DAY_US
+"""The beginning of the year 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,7 @@ class DateText:
 
     def units(self, times_us: pa.Array) -> pa.Array:
         """Return times in microseconds as the number of units since 1970, rounded down."""
-        unit = pa.scalar(self.unit_us, pa.int64())
-        quotient = pc.divide(times_us, unit)  # towards zero
-        is_rounded_up = pc.greater(pc.multiply(quotient, unit), times_us)
-        return pc.subtract(quotient, pc.cast(is_rounded_up, pa.int64()))
+        return divide_down(times_us, self.unit_us)
 
     def text_of(self, units: int) -> str | None:
         """Return the text of a time in units; None for a year before 1 or after 9999."""
@@ -56,16 +59,51 @@ class DateText:
             time = _EPOCH + timedelta(microseconds=units * self.unit_us)
         except OverflowError:
             return None
-        return "".join(_text_of_part(part, time) for part in _PART.finditer(self.pattern))
+        return self._write(time)
+
+    def spark_text_of(self, units: int) -> str:
+        """Return the text of a time in units of any year."""
+        us = units * self.unit_us
+        cycles = (us - _FIRST_US) // _CYCLE_US  # since the year 1
+        time = _EPOCH + timedelta(microseconds=us - cycles * _CYCLE_US)
+        return self._write(time, time.year + 400 * cycles)
+
+    def _write(self, time: datetime, year: int | None = None) -> str:
+        has_era = any(part[2] == "G" for part in _PART.finditer(self.pattern))
+        parts = _PART.finditer(self.pattern)
+        return "".join(_text_of_part(part, time, year, has_era=has_era) for part in parts)
 
 
-def _text_of_part(part: re.Match[str], time: datetime) -> str:
+def divide_down(numbers: pa.Array, divisor: int) -> pa.Array:
+    """Return quotients of int64, rounded down."""
+    unit = pa.scalar(divisor, pa.int64())
+    quotient = pc.divide(numbers, unit)  # towards zero
+    is_rounded_up = pc.greater(pc.multiply(quotient, unit), numbers)
+    return pc.subtract(quotient, pc.cast(is_rounded_up, pa.int64()))
+
+
+def _text_of_part(
+    part: re.Match[str], time: datetime, year: int | None = None, *, has_era: bool = False
+) -> str:
     letter = part[2]
+    if letter is not None and year is not None and letter in "yG":
+        return _era(year) if letter == "G" else _far_year(year, len(part[0]), has_era=has_era)
     if letter is not None:
         return _LETTERS[letter](time, len(part[0]))
     if part[1] is not None:
         return part[1].replace("''", "'") or "'"
     return part[0]
+
+
+def _era(year: int) -> str:
+    return "AD" if year > 0 else "BC"
+
+
+def _far_year(year: int, count: int, *, has_era: bool) -> str:
+    """Return a year as Java's `DateTimeFormatter` writes it, beside an era without a sign."""
+    shown = 1 - year if has_era and year <= 0 else year
+    sign = "-" if shown < 0 else "+" if count == 4 and shown > 9999 else ""
+    return f"{sign}{abs(shown):0{count}d}"
 
 
 def _number(of: Callable[[datetime], int]) -> Callable[[datetime, int], str]:

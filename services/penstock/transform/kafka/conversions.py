@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,9 +15,23 @@ import pyarrow.types as kind
 from penstock.model.config_def import ConfigKey, did_you_mean
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, OutputColumn, Transform, row_failure
-from penstock.transform.column_kernel import ColumnSource, WidenedColumn
+from penstock.transform.column_kernel import ColumnSource, convert_column
+from penstock.transform.java.cast_kernels import cast_source
 from penstock.transform.java.casts import TARGETS, TIME, cast_expression
 from penstock.transform.java.date_formats import milliseconds_pattern, translate_date_format
+from penstock.transform.java.time_kernels import (
+    DAY_US,
+    INSTANT,
+    ParsedTime,
+    ScaledTime,
+    cut_thousands,
+    parsing_regex,
+    to_dates,
+    to_instants,
+    to_times,
+    to_unix,
+    write_instants,
+)
 from penstock.transform.row import Default, Row
 from penstock.transform.row_parts import REPLACE_NULL_WITH_DEFAULT, RowPart, define_value_and_key
 from penstock.transform.sql import literals
@@ -72,7 +87,9 @@ class Cast:
                 config_path=f"{self.path}.spec",
             )
         text, certain = found
-        source = _widening_source(field, target_type) if certain else None
+        source: ColumnSource | None = None
+        if field.source is not None and not field.can_fail:
+            source = cast_source(field.source, field.type, semantic_type, target)
         return replace(
             field,
             sql=text,
@@ -89,15 +106,6 @@ def _cast_default(field: OutputColumn, target: str) -> Default | None:
         return None
     found = cast_expression(field.default.sql, field.type, field.semantic_type, target)
     return None if found is None else Default(found[0])
-
-
-def _widening_source(field: OutputColumn, target_type: pa.DataType) -> ColumnSource | None:
-    """Return the kernel of a cast that keeps every value: integers to wider integers."""
-    if field.source is None or field.type is None:
-        return None
-    whole = pa.types.is_integer(field.type) and pa.types.is_integer(target_type)
-    wider = whole and target_type.bit_width >= field.type.bit_width and not field.semantic_type
-    return WidenedColumn(field.source, target_type) if wider else None
 
 
 def _build_cast(part: RowPart, path: str, values: Mapping[str, Any]) -> Transform:
@@ -143,8 +151,7 @@ _TIME_FAILURE: Final = row_failure(
     "Correct the row at the source, or the `format`; the whole text must match it.",
 )
 _PRECISIONS: Final = ("seconds", "milliseconds", "microseconds", "nanoseconds")
-_INSTANT: Final = pa.timestamp("us", "UTC")
-_DAY_US: Final = 86_400_000_000
+_UNITS_US: Final = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +182,44 @@ class TimestampConverter:
 
     def _convert(self, field: OutputColumn) -> OutputColumn:
         text, type_, semantic_type = self._from_timestamp(self._to_timestamp(field))
-        return OutputColumn(field.name, text, type_, semantic_type=semantic_type)
+        source = self._source(field)
+        return OutputColumn(field.name, text, type_, source, semantic_type=semantic_type)
+
+    def _source(self, field: OutputColumn) -> ColumnSource | None:
+        """Return the kernel of the conversion; None where there is none."""
+        instant = self._instant_source(field)
+        if instant is None:
+            return None
+        match self.target:
+            case "string":
+                return convert_column(instant, partial(write_instants, pattern=self.format))
+            case "Date":
+                return convert_column(instant, to_dates)
+            case "Time":
+                return convert_column(instant, to_times)
+            case "unix" if self.precision == "nanoseconds":
+                return None  # may be too large
+            case "unix":
+                return convert_column(instant, partial(to_unix, unit_us=_UNITS_US[self.precision]))
+        return instant
+
+    def _instant_source(self, field: OutputColumn) -> ColumnSource | None:
+        """Return the kernel of a value as an instant."""
+        of, type_ = field.source, field.type
+        if of is None or field.can_fail or type_ is None:
+            return None
+        if kind.is_timestamp(type_):
+            return convert_column(of, to_instants) if type_.unit == "us" else None
+        if kind.is_date32(type_):
+            return ScaledTime(of, DAY_US)
+        if kind.is_string(type_):
+            regex = parsing_regex(self.format)
+            return ParsedTime(of, self.format, regex) if regex else None
+        if field.semantic_type == TIME or self.precision == "microseconds":
+            return ScaledTime(of, 1)
+        if self.precision == "nanoseconds":
+            return ScaledTime(convert_column(of, cut_thousands), 1)
+        return ScaledTime(of, _UNITS_US[self.precision])
 
     def _to_timestamp(self, field: OutputColumn) -> str:
         """Return the SQL of a value as a timestamp with time zone."""
@@ -223,8 +267,8 @@ class TimestampConverter:
             case "Date":
                 return f"CAST({instant} AS DATE)", pa.date32(), ""
             case "Time":
-                return f"pmod(unix_micros({instant}), {_DAY_US}L)", pa.int64(), TIME
-        return instant, _INSTANT, ""
+                return f"pmod(unix_micros({instant}), {DAY_US}L)", pa.int64(), TIME
+        return instant, INSTANT, ""
 
     def _to_unix(self, instant: str) -> str:
         match self.precision:

@@ -17,7 +17,16 @@ from penstock.model.columns import OFFSET, PARTITION, TOPIC, TS_US
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, OutputColumn, Transform
-from penstock.transform.column_kernel import ColumnSource, ConstantText, MaskedColumn
+from penstock.transform.column_kernel import (
+    ColumnSource,
+    ConstantNull,
+    ConstantText,
+    ConvertedColumn,
+    Copy,
+    MaskedColumn,
+    RequiredColumn,
+)
+from penstock.transform.java.time_kernels import INSTANT, to_instants
 from penstock.transform.row import Row
 from penstock.transform.row_parts import (
     REPLACE_NULL_WITH_DEFAULT,
@@ -27,9 +36,6 @@ from penstock.transform.row_parts import (
 )
 from penstock.transform.row_topics import NameOfRow, name_sql
 from penstock.transform.sql import literals
-
-_INSTANT: Final = pa.timestamp("us", "UTC")
-"""Spark's timestamp with time zone; the engine's time zone is UTC."""
 
 _OPTIONAL: Final = "Suffix `!` makes it a required field, `?` an optional one (the default)."
 
@@ -85,8 +91,13 @@ class InsertField:
     def _metadata_column(self, insertion: Insertion, row: Row) -> OutputColumn:
         column, missing = _METADATA_COLUMNS[insertion.key]
         existing = row.get(column)
+        source: ColumnSource | None = None
         if existing is not None:
             text, type_ = _METADATA_SQL[insertion.key](existing.type)
+            if type_ is not None and text == literals.name(column):
+                source = Copy(column)
+            elif insertion.key == "timestamp.field" and existing.type == pa.int64():
+                source = ConvertedColumn(Copy(column), to_instants)
         elif insertion.required or missing is None:
             raise ConfigError(
                 "transform.no_metadata",
@@ -95,11 +106,13 @@ class InsertField:
                 config_path=f"{self.path}.{insertion.key}",
             )
         else:
-            text, type_ = f"CAST(NULL AS {missing})", None
+            text, type_ = f"CAST(NULL AS {missing})", _TYPES_OF_NULL[missing]
+            source = ConstantNull(type_)
         if insertion.required:
             where = literals.literal(f"{self.path}.{insertion.key}: null in a required field")
             text = f"coalesce({text}, raise_error({where}))"
-        return OutputColumn(insertion.name, text, type_, certain=not insertion.required)
+            source = None if source is None else RequiredColumn(source)
+        return OutputColumn(insertion.name, text, type_, source, certain=not insertion.required)
 
 
 def _constant_column(name: str, value: str) -> OutputColumn:
@@ -111,7 +124,7 @@ def _constant_column(name: str, value: str) -> OutputColumn:
 def _timestamp_sql(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
     column = literals.name(TS_US)
     whole = type_ is None or pa.types.is_integer(type_)
-    return (f"timestamp_micros({column})", _INSTANT) if whole else (column, type_)
+    return (f"timestamp_micros({column})", INSTANT) if whole else (column, type_)
 
 
 def _offset_sql(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
@@ -132,6 +145,8 @@ _METADATA_COLUMNS: Final[Mapping[str, tuple[str, str | None]]] = {
 }
 """The column of a field, and the type of its null where that column is missing. None refuses this:
 as in Kafka, an offset can be inserted only where existing is one."""
+
+_TYPES_OF_NULL: Final = {"INT": pa.int32(), "TIMESTAMP": INSTANT}
 
 _METADATA_SQL: Final = {
     "partition.field": _partition_sql,
