@@ -15,7 +15,7 @@ from support.transforms import DATASET, cases, plain, schema_of
 
 CASES = cases()
 RUN = [case for case in CASES if not case.refused]
-KERNELS = 97
+KERNELS = 110
 
 
 def name(case):

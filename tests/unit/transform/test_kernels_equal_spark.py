@@ -271,6 +271,43 @@ def test_kernels_of_nested_rows_give_what_spark_gives(spark, rows):
     assert list(map(repr, found.to_pylist())) == list(map(repr, expected.to_pylist()))
 
 
+HEADERS = pa.schema({"__headers": pa.map_(pa.string(), pa.binary()), "n": pa.int64()})
+HEADER_CHAIN = {
+    "transforms": "drop,insert,none,from",
+    "transforms.drop.type": "DropHeaders",
+    "transforms.drop.headers": "a,b",
+    "transforms.insert.type": "InsertHeader",
+    "transforms.insert.header": "c",
+    "transforms.insert.value.literal": "[1, 2.5]",
+    "transforms.none.type": "InsertHeader",
+    "transforms.none.header": "a",
+    "transforms.none.value.literal": "null",
+    "transforms.from.type": "HeaderFrom",
+    "transforms.from.fields": "n",
+    "transforms.from.headers": "d",
+    "transforms.from.operation": "copy",
+}
+some_headers = st.none() | st.dictionaries(
+    st.sampled_from(["a", "b", "c", "d", "x", ""]), st.none() | st.binary(max_size=3), max_size=4
+)
+
+
+@settings(parent=some_jobs, max_examples=4)
+@given(rows=st.lists(st.tuples(some_headers, st.none() | whole("i64")), min_size=8, max_size=30))
+def test_headers_are_what_they_are_in_spark(spark, rows):
+    """In every step, and of a batch that does not begin at its first row."""
+    found = [{"__headers": given and list(given.items()), "n": n} for given, n in rows]
+    batch = pa.RecordBatch.from_pylist(found, HEADERS)[3:]
+    steps = build_chain(HEADER_CHAIN).compile("d", HEADERS).steps
+    assert [step.kernel is not None for step in steps] == [True] * 4
+    frame = spark.createDataFrame(pa.Table.from_batches([batch]))
+    for count in range(1, 5):
+        expected = through_spark(frame, steps[:count])
+        result = through_kernels(batch, steps[:count])
+        assert result.schema.types == expected.schema.types
+        assert result["__headers"].to_pylist() == expected["__headers"].to_pylist()
+
+
 def test_upper_is_the_same_for_every_code_point(spark):
     """Proves that the table of newer upper-case letters is complete."""
     points = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]

@@ -97,7 +97,7 @@ class HoistField:
                 (replace(OutputColumn.unchanged(require_key(row, self.path)), name=self.name),),
                 self.name,
             )
-            return self.part.replace_value(row, replace(key, source=None), self.path)
+            return self.part.replace_value(row, key, self.path)
         fields = self.part.fields(row, self.path)
         if len(fields) == 1:
             return self.part.replace_fields(row, (replace(fields[0], name=self.name),), self.path)
