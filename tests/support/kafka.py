@@ -32,6 +32,7 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewPartitions,
     NewTopic,
     ResourcePatternType,
     ResourceType,
@@ -214,9 +215,26 @@ class KafkaServer:
         return AdminClient({"bootstrap.servers": self.bootstrap, "error_cb": _ignore})
 
     def create_topic(self, topic: str, partitions: int = 1, **config: str) -> None:
-        """Create a topic, and wait until it is there."""
+        """Create a topic, and wait until the broker knows it."""
         admin = self.admin()  # it must live until the answer is there
         admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+        self._wait_for_partitions(admin, topic, partitions)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Let a topic have so many partitions, and wait until the broker knows them."""
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        self._wait_for_partitions(admin, topic, partitions)
+
+    @staticmethod
+    def _wait_for_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
+        """The controller answers before the broker has heard of it."""
+
+        def known() -> bool:
+            found = admin.list_topics(topic, timeout=10).topics[topic]
+            return len(found.partitions) >= partitions
+
+        wait_until(known, 30, f"{partitions} partitions of {topic}")
 
     def produce(
         self, topic: str, messages: Iterable[tuple[bytes | None, bytes | None]], **more: Any

@@ -4,7 +4,7 @@ import struct
 import time
 
 import pytest
-from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 from penstock_kafka import CheckpointSource, HeartbeatSource, KafkaSink, MirrorSource
 from penstock_kafka.mirror.offset_syncs import OffsetSyncStore
 from penstock_kafka.mirror.policy import NameFilter, ReplicationPolicy
@@ -150,8 +150,7 @@ def test_a_mirror_goes_on_at_the_offsets_of_mirror_maker(kafka, topic):
 def test_partitions_that_appear_are_added_in_the_target(kafka, topic):
     kafka.create_topic(topic)
     kafka.create_topic(f"A.{topic}")
-    admin = kafka.admin()
-    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
+    kafka.add_partitions(topic, 4)
     kafka.produce(topic, [(None, b"x")], partition=3)
     move(kafka, topic, 1)
     assert [one.partition() for one in kafka.read(f"A.{topic}")] == [3]

@@ -17,6 +17,7 @@ Everything has a deadline: a connector that hangs fails its test.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -124,7 +125,8 @@ class SourceTask:
 
     def event(self, timeout: float = DEADLINE) -> source_pb.ReadResponse | None:
         """Return the next frame that is no heartbeat; None at the end of the stream."""
-        while (frame := self.call.receive(timeout)) is not None:
+        end = time.monotonic() + timeout
+        while (frame := self.call.receive(max(0.0, end - time.monotonic()))) is not None:
             if frame.WhichOneof("kind") != "progress":
                 self._note(frame)
                 return frame
@@ -132,11 +134,22 @@ class SourceTask:
         return None
 
     def until(self, kind: str, timeout: float = DEADLINE) -> source_pb.ReadResponse:
-        """Return the next frame of a kind, for instance `checkpoint`."""
-        while (frame := self.event(timeout)) is not None:
+        """Return the next frame of a kind, for instance `checkpoint`.
+
+        Raises:
+            TimeoutError: None came in time, whatever else came.
+            EOFError: The stream ended.
+        """
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                frame = self.event(max(0.0, end - time.monotonic()))
+            except TimeoutError:
+                raise TimeoutError(f"no {kind} came within {timeout:g} s") from None
+            if frame is None:
+                raise EOFError(f"the stream ended without {kind}")
             if frame.WhichOneof("kind") == kind:
                 return frame
-        raise EOFError(f"the stream ended without {kind}")
 
     def rows(self, count: int) -> list[dict[str, Any]]:
         """Return at least that many rows, up to the end of the batch they end in."""
