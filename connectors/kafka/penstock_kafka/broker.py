@@ -69,7 +69,7 @@ OFFSET_LOST: Final = frozenset(
         KafkaError.OFFSET_OUT_OF_RANGE,
     }
 )
-_MOVING: Final = frozenset(
+MOVING: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -82,7 +82,7 @@ _MOVING: Final = frozenset(
 )
 """Of a topic that was just created, or whose leader changes; of a group's coordinator, too."""
 
-_UNANSWERED: Final = frozenset(
+UNANSWERED: Final = frozenset(
     {
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._TIMED_OUT,  # noqa: SLF001
@@ -172,9 +172,9 @@ class Broker:
             if client is not None:
                 with suppress(KafkaException):  # a fatal error is raised again, and is this one
                     client.poll(0)
-            if self._refused is not None and error.code() in _UNANSWERED:
+            if self._refused is not None and error.code() in UNANSWERED:
                 error = self._refused
-            if error.code() in _UNANSWERED:
+            if error.code() in UNANSWERED:
                 stage = f"{stage} at {', '.join(self._login.bootstrap_servers)}"
             raise to_connector_error(error, stage) from failure
         except RuntimeError as failure:
@@ -248,7 +248,7 @@ class Broker:
                     return dict(client.list_topics(timeout=min(left, _LOOK_S)).topics)
                 except KafkaException as failure:
                     client.poll(0)
-                    answered = failure.args[0].code() not in _UNANSWERED
+                    answered = failure.args[0].code() not in UNANSWERED
                     if answered or self._refused is not None or left <= _LOOK_S:
                         raise
 
@@ -260,7 +260,7 @@ class Broker:
                 try:
                     return question()
                 except KafkaException as failure:
-                    if failure.args[0].code() not in _MOVING or time.monotonic() > deadline:
+                    if failure.args[0].code() not in MOVING or time.monotonic() > deadline:
                         raise
             time.sleep(_PAUSE_S)
 

@@ -13,11 +13,15 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock_connector import Partition
+from penstock_kafka.broker import MOVING, UNANSWERED
 
 _LOG: Final = logging.getLogger("penstock_kafka.group")
 
 _EVERY_S: Final = 1.0
 """Time between two requests; a group is looked at by people and their tools."""
+
+_TRANSIENT: Final = MOVING | UNANSWERED | {KafkaError._WAIT_COORD, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001
+"""Of a group whose coordinator changes, or is away: the same offsets are committed again."""
 
 
 class GroupMirror:
@@ -29,6 +33,7 @@ class GroupMirror:
             one.id: (str(one.key["topic"]), int(one.key["partition"])) for one in partitions
         }
         self._waiting: dict[tuple[str, int], int] = {}
+        self._newest: dict[tuple[str, int], int] = {}
         self._next = 0.0
         self._has_failed = False
 
@@ -45,6 +50,7 @@ class GroupMirror:
         if not self._waiting or (time.monotonic() < self._next and not at_end):
             return
         offsets = [TopicPartition(*place, offset) for place, offset in self._waiting.items()]
+        self._newest |= self._waiting
         self._waiting.clear()
         self._next = time.monotonic() + _EVERY_S
         try:
@@ -52,9 +58,18 @@ class GroupMirror:
         except KafkaException as error:
             self.note(error.args[0], offsets)
 
-    def note(self, error: KafkaError | None, _offsets: Sequence[TopicPartition]) -> None:
-        """Log the first of the group's errors: an answer of the brokers."""
-        if error is not None and self.name and not self._has_failed:
+    def note(self, error: KafkaError | None, offsets: Sequence[TopicPartition]) -> None:
+        """Keep offsets that a coordinator has not answered for the next request; log the first of
+        the other errors: an answer of the brokers.
+        """
+        if error is None or not self.name:
+            return
+        if error.code() in _TRANSIENT:
+            for one in offsets:
+                place = (one.topic, one.partition)
+                if self._newest.get(place) == one.offset:  # none that is newer was sent since
+                    self._waiting.setdefault(place, one.offset)
+        elif not self._has_failed:
             self._has_failed = True
             _LOG.warning(
                 "kafka.group_in_use: the consumer group %s takes no offsets (%s): lag that tools "
