@@ -18,6 +18,7 @@ from penstock.client import SchedulerClient
 from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.status import RunState, RunStatus
 from penstock_kit.testing import PenstockProcess
+from support.processes import TESTS
 
 SOON: float = 120.0
 """Seconds for what takes some, with a start of a JVM before it, on a machine that is busy."""
@@ -31,6 +32,7 @@ class Standalone:
         folder: Path,
         settings: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None,
+        module: str = "penstock.cli",
         **connectors: Mapping[str, object],
     ) -> None:
         """Write the files into `folder`.
@@ -39,6 +41,7 @@ class Standalone:
             folder: Of this node alone.
             settings: More settings of the node.
             env: Variables of the node.
+            module: The one with the command line; that of `PLAIN` has no Spark.
             **connectors: Configurations by name.
         """
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +52,13 @@ class Standalone:
         for file, config in zip(files, configs.values(), strict=True):
             texts = {key: str(value) for key, value in config.items()}
             file.write_text(json.dumps(texts), encoding="utf-8")
-        self.process = PenstockProcess(folder / "run", "standalone", *files, env=env)
+        self.process = PenstockProcess(
+            folder / "run",
+            "standalone",
+            *files,
+            env={"PYTHONPATH": TESTS, **(env or {})},
+            module=module,
+        )
         self._runner = asyncio.Runner()  # one loop: gRPC keeps to the one it was first used in
 
     def __enter__(self) -> Self:
