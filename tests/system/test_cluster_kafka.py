@@ -7,18 +7,26 @@ consumer that is not ours reads the topic, too: what it sees is what others see.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.status import RunState
-from penstock_kit.testing import check_delivery_so_far, read_ledger
+from penstock_builtin.verifiable.rows import make_rows
+from penstock_kit.testing import (
+    Entry,
+    Spans,
+    check_delivery,
+    check_delivery_so_far,
+    read_ledger,
+)
 from support.cluster import READY, Cluster
 from support.flow import SPARK
 from support.kafka import KafkaServer
@@ -368,6 +376,65 @@ def test_restart_failed_connector_and_task(site: Site) -> None:
     site.set_state("moody", TargetState.STOPPED)
     assert sent() == list(range(len(sent())))
     site.delete("moody")
+
+
+def test_restart_failed_sink_task(site: Site) -> None:
+    """A sink's task that failed goes on after its restart: it takes each row once, in order."""
+    mood, taken = site.cluster.folder / "sink-mood", site.cluster.folder / "taken"
+    form = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+    site.kafka.create_topic("sunk")
+    site.kafka.produce("sunk", [(None, b'{"seq": %d}' % n) for n in range(3)])
+    sink = {"connector.class": "moody-sink", "mood": mood, "taken": taken, "topics": "sunk"}
+    site.sink("moody-sink", **sink, **form)
+    site.until(lambda: lines_of(taken) == ["0", "1", "2"], "the first rows")
+    mood.write_text("refuse", encoding="ascii")
+    site.kafka.produce("sunk", [(None, b'{"seq": %d}' % n) for n in range(3, 6)])
+    assert site.failure("moody-sink") == "moody.refuse"
+    assert lines_of(taken) == ["0", "1", "2"]
+    mood.write_text("", encoding="ascii")
+    site.restart("moody-sink", tasks=True)
+    site.until(lambda: lines_of(taken)[5:], "rows after the restart of the task")
+    assert lines_of(taken) == [f"{n}" for n in range(6)]
+    site.delete("moody-sink")
+
+
+def test_a_topic_of_many_partitions_is_shared(site: Site) -> None:
+    """Each of three tasks, on three workers, reads a third of the partitions; all rows arrive,
+    also in partitions that had none before.
+    """
+    many, rows, ledger = 200, 20, site.cluster.folder / "many-ledger"
+    site.kafka.create_topic("many", many)
+    producer = Producer({"bootstrap.servers": site.kafka.bootstrap, "enable.idempotence": True})
+
+    def produce(first: int, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            for row in make_rows("many", number, first, rows).to_pylist():
+                producer.produce("many", json.dumps(row).encode(), partition=number)
+        assert producer.flush(READY) == 0
+
+    def entries() -> Sequence[Entry]:
+        return read_ledger(ledger).entries if ledger.exists() else ()
+
+    def await_rows(count: int) -> None:
+        site.until(lambda: sum(one.rows for one in entries()) >= count, f"{count} rows")
+
+    produce(0, range(0, many, 2))
+    form = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+    sink = {"connector.class": "VerifiableSink", "ledger": ledger, "topics": "many"}
+    site.sink("many", **sink, **form, **{"tasks.max": TASKS})
+    status = site.cluster.running("many", TASKS)
+    assert len({task.worker for task in status.tasks}) == len(WORKERS)
+    await_rows(rows * many // 2)
+    produce(0, range(1, many, 2))
+    produce(rows, range(many))
+    await_rows(2 * rows * many)
+    expected = {f"{number}": Spans([(0, 2 * rows - 1)]) for number in range(many)}
+    check_delivery(expected, entries()).require()
+    readers = {(one.partition, one.task) for one in entries()}
+    assert len(readers) == many, "no partition has two readers"
+    shares = Counter(task for _, task in readers)
+    assert sorted(shares.values()) == [66, 67, 67]
+    site.delete("many")
 
 
 def test_a_sink_reads_partitions_that_are_added_and_its_group_has_its_offsets(site: Site) -> None:

@@ -1,8 +1,8 @@
-"""A source that fails, hangs or dies when a file says so, and a sink that hangs.
+"""A source that fails, hangs or dies when a file says so, and a sink that hangs or fails.
 
 `plan` fails the plan, `task N` the task that reads partition N, `tasks` all of them; `hang STAGE`
 hangs for ever in validate, plan, connect, read, write or close; `alter` forbids a sink other
-offsets, and `alter to FILE` writes them there; `die exit`, `die kill` and
+offsets, and `alter to FILE` writes them there; `refuse` fails the sink; `die exit`, `die kill` and
 `die segfault` end the process while it reads, once. Into its `diary` go its plans, and which
 partitions it began with; who keeps one gives no rows.
 """
@@ -118,10 +118,11 @@ class MoodySinkConfig:
     """Keys of the sink."""
 
     mood: str = key(doc="File that says how it feels.")
+    taken: str = key("", doc="File to which it adds the `seq` of its rows.")
 
 
 class MoodySink(Sink[MoodySinkConfig]):
-    """Takes rows and forgets them, unless it hangs."""
+    """Takes rows and forgets them, unless it hangs or fails."""
 
     name = "moody-sink"
 
@@ -146,6 +147,11 @@ class MoodySink(Sink[MoodySinkConfig]):
     def write_batch(self, dataset: str, rows: pa.RecordBatch) -> None:
         """Take rows, in its own time."""
         hang(self.config, "write")
+        if mood(self.config) == "refuse":
+            raise ConfigError("moody.refuse", "the mood forbids to take rows")
+        if self.config.taken:
+            with Path(self.config.taken).open("a", encoding="utf-8") as file:
+                file.writelines(f"{number}\n" for number in rows.column("seq").to_pylist())
 
     def close(self) -> None:
         """Let go of nothing, in its own time."""
