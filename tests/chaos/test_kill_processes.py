@@ -27,15 +27,18 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def plugin(name: str) -> Callable[[PenstockProcess], Process]:
-    """Find the process of a plugin: the last one that the log names."""
+    """Find the process of a plugin such as `builtin/file-sink`: the last one that the log names."""
 
     def find(process: PenstockProcess) -> Process:
-        started = re.findall(rf"plugin builtin/{name} \S+ started, process (\d+)", process.output)
+        started = re.findall(rf"plugin {name} \S+ started, process (\d+)", process.output)
         found = read_process(int(started[-1]))
         assert found, f"{name} has ended"
         return found
 
     return find
+
+
+SOURCE, SINK = plugin("builtin/verifiable-source"), plugin("builtin/verifiable-sink")
 
 
 def python_worker(process: PenstockProcess) -> Process:
@@ -60,10 +63,10 @@ def test_a_plugin_or_a_python_worker_that_is_killed_is_replaced(tmp_path: Path) 
     pipeline = Verifiable(tmp_path, module=SPARK, rows=4000, rate=150, prune=True)
     with pipeline.running() as process:
         more_rows(pipeline, process, "at the start")
-        for find in (plugin("verifiable-sink"), plugin("verifiable-source"), python_worker) * 2:
+        for find in (SINK, SOURCE, python_worker) * 2:
             victim = find(process)
             os.kill(victim.pid, signal.SIGKILL)
-            process.wait_for(lambda v=victim: _gone(v), 60, "the victim to end")
+            process.wait_for(lambda v=victim: gone(v), 60, "the victim to end")
             more_rows(pipeline, process, f"after the end of {victim}")
             pipeline.check_so_far().require()
         assert pipeline.arrived() < 8000, "the kills came after the end"
@@ -104,7 +107,7 @@ def test_a_killed_command_leaves_no_process_and_goes_on_when_run_again(tmp_path:
     pipeline.check().require()
 
 
-def _gone(victim: Process) -> bool:
+def gone(victim: Process) -> bool:
     found = read_process(victim.pid)
     return found is None or found.identity != victim.identity
 
