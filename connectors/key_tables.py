@@ -22,13 +22,13 @@ import penstock_databases
 import penstock_net
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock_connector._connectors import spec_of
-from penstock_converters.apicurio_keys import APICURIO_KEYS
-from penstock_converters.avro_converter import AVRO_KEYS
+from penstock_converters.avro.converter import AVRO_KEYS
 from penstock_converters.cloudevents_converter import CLOUDEVENTS_KEYS
 from penstock_converters.config_values import ConverterKey
-from penstock_converters.json_schema_converter import JSON_SCHEMA_KEYS
-from penstock_converters.proto_converter import PROTOBUF_KEYS
-from penstock_converters.registry_keys import REGISTRY_KEYS, URL
+from penstock_converters.json.schema_converter import JSON_SCHEMA_KEYS
+from penstock_converters.protobuf.converter import PROTOBUF_KEYS
+from penstock_converters.schema_registry.apicurio_keys import APICURIO_KEYS
+from penstock_converters.schema_registry.keys import REGISTRY_KEYS, URL
 
 HERE: Final = Path(__file__).parent
 

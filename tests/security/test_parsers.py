@@ -32,10 +32,12 @@ from penstock.secrets.resolution import find_references
 from penstock.spark.connector_io import json_lines
 from penstock.transform.functions.column_declaration import parse_columns
 from penstock.transform.sql.guard import check_expression
-from penstock_converters import avro_connect, json_schema, proto_connect
-from penstock_converters.avro_schema import parse_avro_schema
+from penstock_converters.avro import connect as avro_connect
+from penstock_converters.avro.schema import parse_avro_schema
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field
-from penstock_converters.proto_schema import parse_proto
+from penstock_converters.json import schema as json_schema
+from penstock_converters.protobuf import connect as proto_connect
+from penstock_converters.protobuf.schema import parse_proto
 from penstock_converters.registry import create_converter
 from penstock_values.frame_bounds import (
     FrameTooLargeError,

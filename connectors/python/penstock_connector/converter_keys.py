@@ -13,7 +13,7 @@ from penstock_connector.plugin_converter import PluginConverter
 from penstock_connector.reach import Reaching
 from penstock_converters import Converter, InvalidConverterError
 from penstock_converters.registry import create_converter, unused_keys
-from penstock_converters.registry_keys import URL, registry_files, registry_hosts
+from penstock_converters.schema_registry.keys import URL, registry_files, registry_hosts
 from penstock_values.converter_process import PROCESS, ConverterProcess
 
 

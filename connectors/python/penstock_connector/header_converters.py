@@ -1,8 +1,8 @@
 """Header values of messages ↔ those of rows, by the converter of headers. Pure.
 
 A row has the text of a header's value, and the semantic type of the column says the type of those
-values whose types a transform or a converter knows (`penstock_converters.header_types`). Others
-have the type that their text looks like (`penstock_converters.header_values`), if they would come
+values whose types a transform or a converter knows (`penstock_converters.headers.types`). Others
+have the type that their text looks like (`penstock_converters.headers.values`), if they would come
 back as they are: `7` is an int8, and `007` a text.
 
 | converter | message → row | row → message |
@@ -26,11 +26,11 @@ import pyarrow as pa
 from penstock_connector._errors import ConfigError
 from penstock_converters import Converter, InvalidConverterError, Problem, RejectedValue, reject
 from penstock_converters.connect_schema import to_connect_schema
-from penstock_converters.header_types import ALL, RAW, HeaderTypes
-from penstock_converters.header_values import format_value, parse_literal, read_text, row_text
-from penstock_converters.json_converter import JsonConverter
+from penstock_converters.headers.types import ALL, RAW, HeaderTypes
+from penstock_converters.headers.values import format_value, parse_literal, read_text, row_text
+from penstock_converters.json.converter import JsonConverter
 from penstock_converters.registry import SIMPLE_HEADER_CONVERTER, create_converter
-from penstock_converters.registry_keys import URL
+from penstock_converters.schema_registry.keys import URL
 from penstock_converters.simple_converters import (
     BytesConverter,
     NumberConverter,

@@ -51,7 +51,7 @@ from penstock_converters import (
     SchemaRefusedError,
 )
 from penstock_converters.framing import FramedConverter
-from penstock_converters.header_types import format_header_types, parse_header_types
+from penstock_converters.headers.types import format_header_types, parse_header_types
 from penstock_values.semantic_types import SEMANTIC_TYPE_KEY, semantic_type
 
 OP: Final = "__op"

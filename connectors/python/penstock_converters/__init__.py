@@ -1,45 +1,18 @@
 """Converters between bytes of messages and Arrow columns, compatible with Kafka Connect's. Pure.
 
-- this module         what a converter is: `decode` and `encode`, and what they return
-- `registry`          converters by name (Kafka Connect's class names are aliases), and their keys
-- `simple_converters` texts, bytes, booleans and numbers
-- `json_converter`    JSON with and without schemas, exact to Kafka's JsonConverter
-- `json_objects`      JSON objects without schemas, many at once, by Arrow's parser
-- `json_strings`      JSON texts without escapes to strings, many at once
-- `json_columns`      JSON of a known schema to columns, many messages at once
-- `json_text`         columns to JSON texts, all rows at once, as Jackson writes them
-- `json_values`       JSON values to Arrow values by a schema
-- `messages`          values as runs of one type, and bytes as messages
-- `header_values`     values of headers as texts, as Kafka Connect's `Values`
-- `header_types`      the types of headers, beside rows that have their texts
-- `connect_schema`    Kafka Connect's schemas in JSON to Arrow fields, and back
-- `cloudevents_converter` events in JSON, with the keys of Debezium's CloudEventsConverter
-- `avro_converter`    Avro with a schema registry, as Confluent's AvroConverter
-- `avro_schema`       Avro's schemas as types, their names resolved
-- `avro_connect`      Avro's schemas to Kafka Connect's, and back
-- `avro_decoder`      Avro's bytes to columns, all messages at once
-- `avro_encoder`      columns to Avro's bytes, all rows at once
-- `framing`           messages that begin with the id of their schema
-- `json_schema_converter` JSON with a schema registry, as Confluent's JsonSchemaConverter
-- `json_schema`       JSON Schema to Kafka Connect's schemas, and back
-- `proto_converter`   Protobuf with a schema registry, as Confluent's ProtobufConverter
-- `proto_schema`      Protobuf's schemas in their own language as types
-- `proto_descriptor`  Protobuf's schemas in the compiler's form as types
-- `proto_types`       what Protobuf's schemas describe
-- `proto_connect`     Protobuf's schemas to Kafka Connect's, and back
-- `proto_decoder`     Protobuf's bytes to columns, all messages at once
-- `proto_encoder`     columns to Protobuf's bytes, all rows at once
-- `byte_reader`       numbers and texts of many messages at once
-- `ragged`            arrays of pieces of bytes
-- `schema_registry`   which schema of a registry messages have
-- `registry_client`   asks a registry over HTTP
-- `registry_http`     one question over HTTP, bounded in time and size
-- `registry_tokens`   tokens for a registry, from an issuer
-- `registry_keys`     the keys of a registry: where it is, what it is asked
-- `registry_login`    who we are there, and by which way it is reached
-- `registry_tls`      its certificates, and ours
-- `apicurio_keys`     keys of Apicurio's own converter as those of Confluent's
-- `config_values`     keys of converters, and how their values are read
+- this module            what a converter is: `decode` and `encode`, and what they return
+- `registry`             converters by name, also those of Kafka Connect's classes, and their keys
+- `simple_converters`    texts, bytes, booleans and numbers
+- `json`                 JSON with and without schemas, and with JSON Schemas of a registry
+- `avro`, `protobuf`     Avro and Protobuf with a schema registry
+- `cloudevents_converter`  events in JSON, with the keys of Debezium's CloudEventsConverter
+- `schema_registry`      which schema of a registry messages have, and how it is asked
+- `headers`              values of headers as texts, and their types
+- `connect_schema`       Kafka Connect's schemas in JSON to Arrow fields, and back
+- `framing`              messages that begin with the id of their schema
+- `messages`             values as runs of one type, and bytes as messages
+- `byte_reader`, `ragged`  numbers and texts of many messages at once; arrays of pieces of bytes
+- `config_values`        keys of converters, and how their values are read
 
 A converter handles one side of a message: its key or its value. Services and connectors share this
 package: it imports neither.

@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 
 from penstock_converters import Decoded, Encoded, InvalidConverterError, RejectedValue, Run, reject
 from penstock_converters.config_values import Config, ConverterKey, invalid_value
-from penstock_converters.json_converter import JsonConverter
-from penstock_converters.json_values import format_json, parse_exact
+from penstock_converters.json.converter import JsonConverter
+from penstock_converters.json.values import format_json, parse_exact
 from penstock_converters.ragged import join
 
 DATA: Final = "data"

@@ -22,8 +22,13 @@ from penstock_converters import (
 from penstock_converters.connect_schema import InvalidSchemaError
 from penstock_converters.messages import Groups, to_messages, viewless, without_views
 from penstock_converters.ragged import Bytes, Ints, join, repeat
-from penstock_converters.registry_client import RegisteredSchema
-from penstock_converters.schema_registry import MAX_UNKNOWN, Cache, SchemaRegistry, SchemaToUse
+from penstock_converters.schema_registry.client import RegisteredSchema
+from penstock_converters.schema_registry.schemas import (
+    MAX_UNKNOWN,
+    Cache,
+    SchemaRegistry,
+    SchemaToUse,
+)
 
 
 def _not_framed(id_bytes: int) -> Problem:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock_converters import Converter, InvalidConverterError
-from penstock_converters.apicurio_keys import APICURIO_KEYS
-from penstock_converters.apicurio_keys import REFUSED as APICURIO_REFUSED
-from penstock_converters.avro_converter import AVRO_KEYS, AvroConverter, read_avro_options
+from penstock_converters.avro.converter import AVRO_KEYS, AvroConverter, read_avro_options
 from penstock_converters.cloudevents_converter import (
     CLOUDEVENTS_KEYS,
     REFUSED_KEYS,
@@ -25,18 +23,20 @@ from penstock_converters.config_values import (
     read_number,
 )
 from penstock_converters.connect_schema import InvalidSchemaError
-from penstock_converters.json_converter import JsonConverter, JsonOptions
-from penstock_converters.json_schema_converter import (
+from penstock_converters.json.converter import JsonConverter, JsonOptions
+from penstock_converters.json.schema_converter import (
     JSON_SCHEMA_KEYS,
     JsonSchemaConverter,
     read_json_schema_options,
 )
-from penstock_converters.proto_converter import (
+from penstock_converters.protobuf.converter import (
     PROTOBUF_KEYS,
     ProtobufConverter,
     read_proto_options,
 )
-from penstock_converters.registry_keys import (
+from penstock_converters.schema_registry.apicurio_keys import APICURIO_KEYS
+from penstock_converters.schema_registry.apicurio_keys import REFUSED as APICURIO_REFUSED
+from penstock_converters.schema_registry.keys import (
     LONG_NAMES,
     REFUSED,
     REGISTRY_KEYS,
@@ -45,7 +45,7 @@ from penstock_converters.registry_keys import (
     read_registry_options,
     unused_registry_keys,
 )
-from penstock_converters.schema_registry import SchemaRegistry
+from penstock_converters.schema_registry.schemas import SchemaRegistry
 from penstock_converters.simple_converters import NUMBERS, BytesConverter, StringConverter
 
 _KAFKA: Final = "org.apache.kafka.connect"

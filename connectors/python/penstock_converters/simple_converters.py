@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock_converters import Decoded, Encoded, InvalidConverterError, RejectedValue, Run, reject
-from penstock_converters.json_values import format_float
+from penstock_converters.json.values import format_float
 
 _FIELD: Final = "value"
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 SEMANTIC_TYPE_KEY: Final = b"penstock.type"
 """Key of a field's metadata. Values: `decimal(p,s)`, `decimal`, `time`, `timetz`, `interval`,
 `json`, `uuid`, `wkb`, `enum`, `year`, `bit(n)`, `xml`; of headers, `headers {…}`, their types
-(`penstock_converters.header_types`)."""
+(`penstock_converters.headers.types`)."""
 
 
 def semantic_type(field: pa.Field) -> str:

@@ -20,8 +20,8 @@ from penstock.transform.java.cast_kernels import cast_source
 from penstock.transform.java.casts import format_text
 from penstock.transform.row import Row
 from penstock.transform.sql import literals
-from penstock_converters.header_types import header_field, with_header_types, without_header_types
-from penstock_converters.header_values import parse_literal
+from penstock_converters.headers.types import header_field, with_header_types, without_header_types
+from penstock_converters.headers.values import parse_literal
 
 JAVA_SPACE: Final = "".join(map(chr, range(33)))
 """What Java's `String.trim` removes, as Kafka does from values of keys."""

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock_converters import InvalidConverterError
-from penstock_converters.apicurio_keys import APICURIO_KEYS, read_apicurio
 from penstock_converters.registry import create_converter, unknown_keys, unused_keys
-from penstock_converters.registry_keys import registry_files, registry_hosts
+from penstock_converters.schema_registry.apicurio_keys import APICURIO_KEYS, read_apicurio
+from penstock_converters.schema_registry.keys import registry_files, registry_hosts
 
 A = "apicurio.registry."
 V3 = {f"{A}url": "http://r:8080/apis/registry/v3"}

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock_converters.avro_connect import AvroOptions, to_connect
-from penstock_converters.avro_decoder import AvroDecoder
-from penstock_converters.avro_encoder import AvroEncoder
-from penstock_converters.avro_schema import parse_avro_schema
+from penstock_converters.avro.connect import AvroOptions, to_connect
+from penstock_converters.avro.decoder import AvroDecoder
+from penstock_converters.avro.encoder import AvroEncoder
+from penstock_converters.avro.schema import parse_avro_schema
 from penstock_converters.byte_reader import REASONS, ByteReader
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field
 

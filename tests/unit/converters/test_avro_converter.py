@@ -9,9 +9,10 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from penstock_converters import InvalidConverterError, SchemaRefusedError, schema_registry
+from penstock_converters import InvalidConverterError, SchemaRefusedError
 from penstock_converters.registry import create_converter, unused_keys
-from penstock_converters.registry_client import NotThereError, Reference, RegisteredSchema
+from penstock_converters.schema_registry import schemas as schemas_of_registry
+from penstock_converters.schema_registry.client import NotThereError, Reference, RegisteredSchema
 
 URL = {"schema.registry.url": "http://registry:8081"}
 
@@ -60,7 +61,7 @@ class Schemas:
 @pytest.fixture
 def schemas(monkeypatch):
     found = Schemas()
-    monkeypatch.setattr(schema_registry, "RegistryClient", lambda *_: found)
+    monkeypatch.setattr(schemas_of_registry, "RegistryClient", lambda *_: found)
     return found
 
 

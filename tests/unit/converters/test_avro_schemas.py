@@ -7,8 +7,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from penstock_converters.avro_connect import AvroOptions, from_connect, scrub_name, to_connect
-from penstock_converters.avro_schema import parse_avro_schema
+from penstock_converters.avro.connect import AvroOptions, from_connect, scrub_name, to_connect
+from penstock_converters.avro.schema import parse_avro_schema
 from penstock_converters.connect_schema import (
     InvalidSchemaError,
     to_arrow_field,

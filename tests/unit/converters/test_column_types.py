@@ -6,8 +6,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock_converters import schema_registry
 from penstock_converters.registry import create_converter
+from penstock_converters.schema_registry import schemas as schemas_of_registry
 
 from .test_avro_converter import Schemas
 
@@ -31,7 +31,7 @@ COLUMNS = [
 def schemas():
     with pytest.MonkeyPatch.context() as patch:
         found = Schemas()
-        patch.setattr(schema_registry, "RegistryClient", lambda *_: found)
+        patch.setattr(schemas_of_registry, "RegistryClient", lambda *_: found)
         yield
 
 

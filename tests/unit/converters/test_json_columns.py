@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock_converters.json_columns import ColumnReader, find_envelope
+from penstock_converters.json.columns import ColumnReader, find_envelope
 from penstock_converters.registry import create_converter
 
 CONNECT = "org.apache.kafka.connect.data"

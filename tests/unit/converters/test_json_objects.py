@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock_converters.json_objects import ObjectReader
+from penstock_converters.json.objects import ObjectReader
 from penstock_converters.registry import create_converter
 
 VALUES = st.recursive(

@@ -9,20 +9,21 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from penstock_converters import InvalidConverterError, SchemaRefusedError, schema_registry
+from penstock_converters import InvalidConverterError, SchemaRefusedError
 from penstock_converters.connect_schema import (
     InvalidSchemaError,
     to_arrow_field,
     to_connect_schema,
 )
-from penstock_converters.json_schema import (
+from penstock_converters.json.schema import (
     JsonSchemaOptions,
     JsonSchemas,
     from_connect,
     to_connect,
 )
 from penstock_converters.registry import create_converter
-from penstock_converters.registry_client import Reference, RegisteredSchema
+from penstock_converters.schema_registry import schemas as schemas_of_registry
+from penstock_converters.schema_registry.client import Reference, RegisteredSchema
 
 from .test_avro_converter import Schemas
 from .test_json_columns import batches, envelopes
@@ -37,7 +38,7 @@ CONNECT = "org.apache.kafka.connect.data"
 def schemas():
     found = Schemas()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema_registry, "RegistryClient", lambda *_: found)
+        patch.setattr(schemas_of_registry, "RegistryClient", lambda *_: found)
         yield found
 
 

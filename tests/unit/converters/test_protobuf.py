@@ -16,11 +16,12 @@ from grpc_tools import protoc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock_converters import InvalidConverterError, SchemaRefusedError, schema_registry
-from penstock_converters.proto_connect import ProtoOptions, to_connect
-from penstock_converters.proto_schema import parse_proto
+from penstock_converters import InvalidConverterError, SchemaRefusedError
+from penstock_converters.protobuf.connect import ProtoOptions, to_connect
+from penstock_converters.protobuf.schema import parse_proto
 from penstock_converters.registry import create_converter
-from penstock_converters.registry_client import Reference, RegisteredSchema
+from penstock_converters.schema_registry import schemas as schemas_of_registry
+from penstock_converters.schema_registry.client import Reference, RegisteredSchema
 
 from .test_avro_converter import Schemas
 
@@ -94,7 +95,7 @@ ROWS = st.fixed_dictionaries(
 def schemas():
     found = Schemas()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema_registry, "RegistryClient", lambda *_: found)
+        patch.setattr(schemas_of_registry, "RegistryClient", lambda *_: found)
         yield found
 
 

@@ -22,7 +22,7 @@ from penstock_converters import (
     SchemaRefusedError,
 )
 from penstock_converters.registry import create_converter
-from penstock_converters.registry_keys import registry_files, registry_hosts
+from penstock_converters.schema_registry.keys import registry_files, registry_hosts
 from support.certificates import Authority
 from support.processes import free_ports
 

@@ -10,9 +10,10 @@ import jwt
 import pyarrow as pa
 import pytest
 
-from penstock_converters import RegistryAuthError, RegistryUnavailableError, registry_tokens
+from penstock_converters import RegistryAuthError, RegistryUnavailableError
 from penstock_converters.registry import create_converter
-from penstock_converters.registry_keys import registry_hosts
+from penstock_converters.schema_registry import tokens
+from penstock_converters.schema_registry.keys import registry_hosts
 from support.certificates import Authority
 from support.processes import free_ports
 from support.proxy import ProxyServer
@@ -105,7 +106,7 @@ def test_a_token_of_an_issuer_is_sent_and_kept_until_shortly_before_its_end(serv
 )
 def test_a_token_is_used_for_a_part_of_its_life(life_s, buffer_s, usable_s):
     """As Confluent's clients reckon."""
-    assert registry_tokens._usable_for(life_s, buffer_s) == usable_s
+    assert tokens._usable_for(life_s, buffer_s) == usable_s
 
 
 def test_the_life_of_a_token_that_does_not_tell_it_is_that_of_the_answer(server, issuer):

@@ -11,8 +11,8 @@ from py4j import java_gateway, protocol
 
 from penstock.transform.headers import parse_header
 from penstock_connector.header_converters import open_header_converter
-from penstock_converters.header_types import parse_header_types, with_header_types
-from penstock_converters.header_values import parse_literal
+from penstock_converters.headers.types import parse_header_types, with_header_types
+from penstock_converters.headers.values import parse_literal
 from support.kafka_connect import jars
 from support.kafka_transforms import KAFKA, Kafka
 from support.transforms import DATASET, Case

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock_connector import DataError
 from penstock_connector.converter_keys import open_converter
 from penstock_connector.messages import MESSAGE_SCHEMA, TS_US, Converters, MessageDecoder
-from penstock_converters.json_values import format_json
+from penstock_converters.json.values import format_json
 from penstock_net.web.converting import PATH
 
 MESSAGE: Final = "message"

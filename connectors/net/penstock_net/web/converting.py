@@ -8,7 +8,7 @@ from typing import Final
 from penstock_connector import ConfigError
 from penstock_connector.converter_keys import open_converter
 from penstock_connector.reach import Reach
-from penstock_converters.registry_keys import URL, registry_files, registry_hosts
+from penstock_converters.schema_registry.keys import URL, registry_files, registry_hosts
 
 PATH: Final = "value.converter"
 

@@ -30,14 +30,14 @@ from penstock_converters.framing import (
     SchemaReader,
     SchemaWriter,
 )
-from penstock_converters.proto_connect import ProtoOptions, from_connect, to_connect
-from penstock_converters.proto_decoder import ProtoReader, finer
-from penstock_converters.proto_encoder import ProtoEncoder
-from penstock_converters.proto_schema import ProtoFile, parse_proto
-from penstock_converters.proto_types import ProtoMessage
+from penstock_converters.protobuf.connect import ProtoOptions, from_connect, to_connect
+from penstock_converters.protobuf.decoder import ProtoReader, finer
+from penstock_converters.protobuf.encoder import ProtoEncoder
+from penstock_converters.protobuf.schema import ProtoFile, parse_proto
+from penstock_converters.protobuf.types import ProtoMessage
 from penstock_converters.ragged import Bytes, Ints, join, repeat
-from penstock_converters.registry_client import RegisteredSchema
-from penstock_converters.schema_registry import Cache, SchemaRegistry, SchemaToUse
+from penstock_converters.schema_registry.client import RegisteredSchema
+from penstock_converters.schema_registry.schemas import Cache, SchemaRegistry, SchemaToUse
 
 _MAX_PATH: Final = 16
 """Messages in each other, of which the innermost one is written."""

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_converters.connect_schema import DATE, DECIMAL, TIMESTAMP, InvalidSchemaError
-from penstock_converters.proto_connect import (
+from penstock_converters.protobuf.connect import (
     LOGICAL,
     UNION,
     ProtoOptions,
     is_wrapper,
     scrubbed,
 )
-from penstock_converters.proto_types import ProtoEnum, ProtoField, ProtoMessage
+from penstock_converters.protobuf.types import ProtoEnum, ProtoField, ProtoMessage
 from penstock_converters.ragged import (
     Bools,
     Ints,

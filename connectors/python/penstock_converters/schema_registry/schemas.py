@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from penstock_converters import SchemaRefusedError
-from penstock_converters.registry_client import (
+from penstock_converters.schema_registry.client import (
     NotThereError,
     RegisteredSchema,
     RegistryClient,
     references_of,
 )
-from penstock_converters.registry_keys import RegistryOptions
+from penstock_converters.schema_registry.keys import RegistryOptions
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

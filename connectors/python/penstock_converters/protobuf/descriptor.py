@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from penstock_converters.connect_schema import InvalidSchemaError
-from penstock_converters.proto_types import ProtoEnum, ProtoField, ProtoMessage
+from penstock_converters.protobuf.types import ProtoEnum, ProtoField, ProtoMessage
 
 _MAX_DEPTH: Final = 64
 _TYPES: Final[Mapping[int, str]] = {

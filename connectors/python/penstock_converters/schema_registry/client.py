@@ -23,14 +23,18 @@ from penstock_converters import (
     RegistryUnavailableError,
     SchemaRefusedError,
 )
-from penstock_converters.registry_http import (
+from penstock_converters.schema_registry.http import (
     MAX_BYTES,
     AnswerTooLongError,
     Timeouts,
     exchange,
     text_of,
 )
-from penstock_converters.registry_tokens import TokenOptions, TokenSource, TokenUnavailableError
+from penstock_converters.schema_registry.tokens import (
+    TokenOptions,
+    TokenSource,
+    TokenUnavailableError,
+)
 
 _CONTENT: Final = "application/vnd.schemaregistry.v1+json"
 _CHECK: Final = (

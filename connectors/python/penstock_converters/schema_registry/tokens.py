@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpcore
 
 from penstock_converters import RegistryAuthError
-from penstock_converters.registry_http import AnswerTooLongError, Timeouts, exchange, text_of
+from penstock_converters.schema_registry.http import AnswerTooLongError, Timeouts, exchange, text_of
 
 _PART_OF_LIFE: Final = 0.8
 """Part of its life for which a token is used, as by Confluent's clients."""

@@ -16,20 +16,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock_converters.avro_connect import (
+from penstock_converters.avro.connect import (
     UNION,
     AvroOptions,
     is_map_entry,
     scrub_name,
     to_connect,
 )
-from penstock_converters.avro_schema import MISSING, AvroField, AvroType
+from penstock_converters.avro.schema import MISSING, AvroField, AvroType
 from penstock_converters.connect_schema import (
     InvalidSchemaError,
     to_arrow_field,
     to_connect_schema,
 )
-from penstock_converters.json_values import JsonForm, make_reader
+from penstock_converters.json.values import JsonForm, make_reader
 from penstock_converters.ragged import (
     Bools,
     Ints,

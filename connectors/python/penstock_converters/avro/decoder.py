@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock_converters.avro_schema import AvroField, AvroType
+from penstock_converters.avro.schema import AvroField, AvroType
 from penstock_converters.byte_reader import (
     CHOICE,
     ITEMS,

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from penstock_converters import InvalidConverterError
 from penstock_converters.config_values import Config, ConverterKey, invalid_value, read_number
-from penstock_converters.registry_client import basic_login
-from penstock_converters.registry_tokens import TokenOptions
+from penstock_converters.schema_registry.client import basic_login
+from penstock_converters.schema_registry.tokens import TokenOptions
 from penstock_values.jaas import parse_jaas
 
 _BASIC: Final = "basic.auth.credentials.source"

@@ -24,9 +24,9 @@ from penstock_converters.connect_schema import (
     logical_name,
     to_arrow_field,
 )
-from penstock_converters.json_objects import are_one_line_objects
-from penstock_converters.json_strings import PLAIN, are_plain, to_strings
-from penstock_converters.json_values import JsonForm, make_reader
+from penstock_converters.json.objects import are_one_line_objects
+from penstock_converters.json.strings import PLAIN, are_plain, to_strings
+from penstock_converters.json.values import JsonForm, make_reader
 from penstock_converters.ragged import Bools, from_base64, from_unscaled, offsets_of
 
 _DAY_MS: Final = 86_400_000

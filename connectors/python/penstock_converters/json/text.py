@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_converters.connect_schema import DECIMAL, ConnectSchema, logical_name
-from penstock_converters.json_values import ESCAPES, JsonForm, format_float, format_json, quote
+from penstock_converters.json.values import ESCAPES, JsonForm, format_float, format_json, quote
 from penstock_converters.ragged import (
     Bools,
     Ints,

@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
-from penstock_converters.header_values import TIME
+from penstock_converters.headers.values import TIME
 
 HeaderTypes = Mapping[str, pa.Field]
 

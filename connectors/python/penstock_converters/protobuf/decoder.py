@@ -26,8 +26,8 @@ from penstock_converters.byte_reader import (
     zigzag,
 )
 from penstock_converters.connect_schema import DATE, DECIMAL, TIMESTAMP, ConnectSchema
-from penstock_converters.proto_connect import LOGICAL, ProtoOptions, is_wrapper, union_name
-from penstock_converters.proto_types import ProtoEnum, ProtoField, ProtoMessage
+from penstock_converters.protobuf.connect import LOGICAL, ProtoOptions, is_wrapper, union_name
+from penstock_converters.protobuf.types import ProtoEnum, ProtoField, ProtoMessage
 from penstock_converters.ragged import Bools, Bytes, Ints, from_unscaled, slices, to_offsets
 
 _MAX_ROUNDS: Final = 50_000

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock_converters.connect_schema import InvalidSchemaError
-from penstock_converters.proto_descriptor import read_descriptor
-from penstock_converters.proto_types import ProtoEnum, ProtoField, ProtoMessage
+from penstock_converters.protobuf.descriptor import read_descriptor
+from penstock_converters.protobuf.types import ProtoEnum, ProtoField, ProtoMessage
 
 SCALARS: Final = frozenset(
     {"double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32",

@@ -28,16 +28,16 @@ from penstock_converters.framing import (
     SchemaReader,
     SchemaWriter,
 )
-from penstock_converters.json_columns import ColumnReader
-from penstock_converters.json_schema import (
+from penstock_converters.json.columns import ColumnReader
+from penstock_converters.json.schema import (
     ONE_OF,
     JsonSchemaOptions,
     JsonSchemas,
     from_connect,
     to_connect,
 )
-from penstock_converters.json_text import JsonWriter
-from penstock_converters.json_values import (
+from penstock_converters.json.text import JsonWriter
+from penstock_converters.json.values import (
     CONVERSION_ERRORS,
     InvalidValueError,
     JsonForm,
@@ -45,8 +45,8 @@ from penstock_converters.json_values import (
     parse_exact,
 )
 from penstock_converters.ragged import Bytes, Ints, slices
-from penstock_converters.registry_client import RegisteredSchema
-from penstock_converters.schema_registry import SchemaRegistry, SchemaToUse
+from penstock_converters.schema_registry.client import RegisteredSchema
+from penstock_converters.schema_registry.schemas import SchemaRegistry, SchemaToUse
 
 JSON_SCHEMA_KEYS: Final = (
     ConverterKey("object.additional.properties", "boolean", default=True,

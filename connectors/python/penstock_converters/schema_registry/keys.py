@@ -9,13 +9,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from penstock_converters import InvalidConverterError
-from penstock_converters.apicurio_keys import STORE_FILES as APICURIO_FILES
-from penstock_converters.apicurio_keys import (
-    ApicurioOptions,
-    has_apicurio_keys,
-    read_apicurio,
-    unused_apicurio_keys,
-)
 from penstock_converters.config_values import (
     Config,
     ConverterKey,
@@ -23,9 +16,16 @@ from penstock_converters.config_values import (
     read_flag,
     read_number,
 )
-from penstock_converters.registry_client import ClientOptions, split_url
-from penstock_converters.registry_http import Timeouts
-from penstock_converters.registry_login import (
+from penstock_converters.schema_registry.apicurio_keys import STORE_FILES as APICURIO_FILES
+from penstock_converters.schema_registry.apicurio_keys import (
+    ApicurioOptions,
+    has_apicurio_keys,
+    read_apicurio,
+    unused_apicurio_keys,
+)
+from penstock_converters.schema_registry.client import ClientOptions, split_url
+from penstock_converters.schema_registry.http import Timeouts
+from penstock_converters.schema_registry.login import (
     ISSUER,
     LOGIN_KEYS,
     is_url,
@@ -36,7 +36,7 @@ from penstock_converters.registry_login import (
     read_user,
     unused_login_keys,
 )
-from penstock_converters.registry_tls import STORE_FILES, TLS_KEYS, read_tls
+from penstock_converters.schema_registry.tls import STORE_FILES, TLS_KEYS, read_tls
 
 URL: Final = "schema.registry.url"
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock_converters.avro_connect import AvroOptions, scrub_name
+from penstock_converters.avro.connect import AvroOptions, scrub_name
 from penstock_converters.connect_schema import (
     DATE,
     DECIMAL,
@@ -15,7 +15,7 @@ from penstock_converters.connect_schema import (
     ConnectSchema,
     InvalidSchemaError,
 )
-from penstock_converters.proto_types import ProtoEnum, ProtoField, ProtoMessage
+from penstock_converters.protobuf.types import ProtoEnum, ProtoField, ProtoMessage
 
 NAMESPACE: Final = "io.confluent.connect.protobuf"
 UNION: Final = f"{NAMESPACE}.Union."

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from penstock_converters.avro_connect import AvroOptions, from_connect, to_connect
-from penstock_converters.avro_decoder import AvroDecoder
-from penstock_converters.avro_encoder import AvroEncoder
-from penstock_converters.avro_schema import AvroType, parse_avro_schema
+from penstock_converters.avro.connect import AvroOptions, from_connect, to_connect
+from penstock_converters.avro.decoder import AvroDecoder
+from penstock_converters.avro.encoder import AvroEncoder
+from penstock_converters.avro.schema import AvroType, parse_avro_schema
 from penstock_converters.byte_reader import REASONS
 from penstock_converters.config_values import Config, ConverterKey, read_flag, read_number
 from penstock_converters.connect_schema import to_arrow_field, to_connect_schema
@@ -24,8 +24,8 @@ from penstock_converters.framing import (
     SchemaWriter,
 )
 from penstock_converters.ragged import Bytes, Ints
-from penstock_converters.registry_client import RegisteredSchema
-from penstock_converters.schema_registry import SchemaRegistry, SchemaToUse
+from penstock_converters.schema_registry.client import RegisteredSchema
+from penstock_converters.schema_registry.schemas import SchemaRegistry, SchemaToUse
 
 AVRO_KEYS = (
     ConverterKey("enhanced.avro.schema.support", "boolean", default=False,

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from penstock_converters import Decoded, Encoded, RejectedValue, Run, reject
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
-from penstock_converters.json_columns import ColumnReader, find_envelope, payloads
-from penstock_converters.json_objects import ObjectReader
-from penstock_converters.json_strings import are_plain, to_strings
-from penstock_converters.json_text import JsonWriter
-from penstock_converters.json_values import (
+from penstock_converters.json.columns import ColumnReader, find_envelope, payloads
+from penstock_converters.json.objects import ObjectReader
+from penstock_converters.json.strings import are_plain, to_strings
+from penstock_converters.json.text import JsonWriter
+from penstock_converters.json.values import (
     CONVERSION_ERRORS,
     InvalidValueError,
     JsonForm,

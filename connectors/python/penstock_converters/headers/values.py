@@ -2,7 +2,7 @@
 
 A row has the text of a header's value. `parse_literal` gives a text the type that Kafka's
 SimpleHeaderConverter and InsertHeader give it; `format_value` writes a value as that converter
-does. `read_text` reads the text of a row whose type is known (`header_types`).
+does. `read_text` reads the text of a row whose type is known (`headers.types`).
 
 | text | type |
 |---|---|
@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kind
 
-from penstock_converters.json_values import format_float
+from penstock_converters.json.values import format_float
 
 MAX_ZEROS: Final = 1000
 """Zeros that a number such as `1e400` may have when it is written; Kafka writes any count."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock_converters.avro_schema import MISSING, AvroType
+from penstock_converters.avro.schema import MISSING, AvroType
 from penstock_converters.connect_schema import (
     DATE,
     DECIMAL,
