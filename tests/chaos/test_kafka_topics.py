@@ -11,6 +11,7 @@ import pytest
 
 from penstock_kit.testing import Spans, check_delivery, read_ledger
 from support.kafka import KafkaServer
+from support.processes import PLAIN
 from support.standalone import Standalone
 
 pytestmark = pytest.mark.timeout(600)
@@ -42,12 +43,15 @@ def test_a_node_that_is_killed_between_kafka_and_its_ends(tmp_path: Path) -> Non
         def arrived(least: int) -> bool:
             return ledger.exists() and read_ledger(ledger).rows >= least
 
+        started = partial(Standalone, tmp_path / "node", node, module=PLAIN, write=write, read=read)
         for least in (1000, 3000):
-            with Standalone(tmp_path / "node", node, write=write, read=read) as running:
+            with Standalone(
+                tmp_path / "node", node, module=PLAIN, write=write, read=read
+            ) as running:
                 running.wait_for(partial(arrived, least), f"{least} rows")
                 running.process.kill()
         assert not arrived(ROWS), "the kills came after the end"
-        with Standalone(tmp_path / "node", node, write=write, read=read) as running:
+        with started() as running:
             running.wait_for(partial(arrived, ROWS), "all rows")
         check_delivery({"0": Spans([(0, ROWS - 1)])}, read_ledger(ledger).entries).require()
         found = [json.loads(one.value())["payload"]["seq"] for one in kafka.read("numbers")]

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from deltalake import DeltaTable
 
+from support.processes import PLAIN
 from system.pipelines import Pipeline
 
 STEPS: Final = ("worker.sink_writing", "worker.sink_written", "worker.offset_committed")
@@ -45,7 +46,7 @@ class Mixed(Pipeline):
             "batch": {"max.rows": 100},
             **more,
         }
-        super().__init__(folder, document)
+        super().__init__(folder, document, PLAIN)
 
     def places(self) -> tuple[Counter[int], Counter[int]]:
         """Return how often each row is among the others, and among the letters."""

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from penstock_kit.testing import read_ledger
+from support.processes import PLAIN
 from support.rocketmq import RocketmqCluster
 from support.standalone import Standalone
 
@@ -51,12 +52,15 @@ def test_a_node_that_is_killed_between_rocketmq_and_its_ends(tmp_path: Path) -> 
         def has(least: int) -> bool:
             return len(arrived()) >= least
 
+        started = partial(Standalone, tmp_path / "node", node, module=PLAIN, write=write, read=read)
         for least in (1000, 3000):
-            with Standalone(tmp_path / "node", node, write=write, read=read) as running:
+            with Standalone(
+                tmp_path / "node", node, module=PLAIN, write=write, read=read
+            ) as running:
                 running.wait_for(partial(has, least), f"{least} rows")
                 running.process.kill()
         assert not has(ROWS), "the kills came after the end"
-        with Standalone(tmp_path / "node", node, write=write, read=read) as running:
+        with started() as running:
             running.wait_for(partial(has, ROWS), "all rows")
         sent = sum(len(rocketmq.read("numbers", queue).bodies) for queue in range(2))
     assert arrived() == set(range(ROWS))

@@ -15,6 +15,7 @@ import pytest
 from penstock_rocketmq.properties import decode_properties
 
 from support.kafka import KafkaServer
+from support.processes import PLAIN
 from support.rocketmq import RocketmqCluster
 from support.standalone import Standalone
 
@@ -134,7 +135,7 @@ def test_rejected_messages_are_in_a_topic_of_their_broker(tmp_path: Path) -> Non
         other = {"topics": "keys", "errors.deadletterqueue.topic.name": "keys-dead"}
         connectors["keys"] = sink(tmp_path / "of-keys", **other, **plain)
         connectors["kafka"]["errors.deadletterqueue.topic.replication.factor"] = "1"
-        with Standalone(tmp_path / "node", node, **connectors) as running:
+        with Standalone(tmp_path / "node", node, module=PLAIN, **connectors) as running:
             for backend, (folder, read) in places.items():
                 running.wait_for(lambda at=folder: len(rows(at)) == 2, f"rows of {backend}")
                 running.wait_for(lambda see=read: len(see()) == 2, f"dead letters of {backend}")

@@ -20,6 +20,7 @@ from support.databend import read_folder
 from support.golden import SINKS, TABLES, height, statements
 from support.mariadb import PASSWORD, USER, MariadbServer
 from support.postgresql import PostgresqlServer
+from support.processes import PLAIN
 from support.standalone import Standalone
 
 pytestmark = pytest.mark.timeout(300)
@@ -143,7 +144,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Golden, dict
         connectors = {f"from-{kind}": golden.source(kind) for kind in TABLES}
         connectors |= {f"to-{kind}": golden.sink(kind) for kind in SINKS}
         connectors |= {f"refuse-{kind}": golden.sink(kind, "refusing") for kind in REFUSING}
-        with Standalone(folder / "node", **connectors) as node:
+        with Standalone(folder / "node", module=PLAIN, **connectors) as node:
             codes = {kind: node.failure(f"refuse-{kind}") for kind in REFUSING}
             for kind in SINKS:
                 written = lambda name=f"to-{kind}": node.written(name) == total  # noqa: E731

@@ -14,6 +14,7 @@ import pytest
 
 from support.mariadb import PASSWORD, USER, MariadbServer
 from support.postgresql import PostgresqlServer
+from support.processes import PLAIN
 from support.standalone import SOON, Standalone
 from system.pipelines import Pipeline, ended
 
@@ -153,7 +154,7 @@ def test_a_database_is_kept_equal_through_topics(shop: Shop, tmp_path: Path) -> 
         "changes": {**shop.changes, **route},
         "copies": {**shop.copies, "topics.regex": r"copy\..*", "flush.interval": "0"},
     }
-    with Standalone(tmp_path, **connectors) as node:
+    with Standalone(tmp_path, module=PLAIN, **connectors) as node:
         node.wait_for(lambda: shop.equal(*TABLES), "the tables to be copied")
         live(shop)
         node.wait_for(lambda: shop.equal(*TABLES, LATER), "the changes to be copied")
@@ -167,7 +168,7 @@ def test_a_database_is_kept_equal_without_topics(shop: Shop, tmp_path: Path) -> 
         shop.add_table(name)
     transforms = [{"name": "route", **ROUTE}]
     document = {"source": shop.changes, "transforms": transforms, "sink": shop.copies}
-    with Pipeline(tmp_path, document).running() as process:
+    with Pipeline(tmp_path, document, PLAIN).running() as process:
         process.wait_for(lambda: shop.equal(*TABLES), SOON, "the tables to be copied")
         live(shop)
         process.wait_for(lambda: shop.equal(*TABLES, LATER), SOON, "the changes to be copied")
@@ -190,7 +191,7 @@ def test_a_column_that_appears_is_handled_as_the_policy_says(shop: Shop, tmp_pat
         for policy in POLICIES
     }
     before = {1: {"id": 1, "name": "scooter"}}
-    with Standalone(tmp_path, **connectors) as node:
+    with Standalone(tmp_path, module=PLAIN, **connectors) as node:
         there = lambda: all(shop.target(f"goods_{p}") == before for p in POLICIES)  # noqa: E731
         node.wait_for(there, "the first row in all targets")
         shop.sql("ALTER TABLE goods ADD COLUMN price DECIMAL(5,2)")

@@ -63,12 +63,14 @@ class Both:
         status = self.gateway.get(f"/connectors/{name}/status").json()
         return bool(status["connector"]["state"] == "STOPPED" and not status["tasks"])
 
-    def failures(self) -> list[str]:
-        """Return why tasks failed on either side."""
+    def failures(self, prefix: str) -> list[str]:
+        """Return why tasks failed, on either side, of connectors whose names begin so."""
         found = []
         for client in (self.gateway, self.connect.client):
-            for one in client.get("/connectors", params={"expand": "status"}).json().values():
-                found += [task["trace"] for task in one["status"]["tasks"] if "trace" in task]
+            every = client.get("/connectors", params={"expand": "status"}).json()
+            for name, one in every.items():
+                if name.startswith(prefix):
+                    found += [task["trace"] for task in one["status"]["tasks"] if "trace" in task]
         return found
 
     def run(self, verb: str, *options: str, code: int = 0) -> Any:
@@ -252,8 +254,8 @@ def exchange(
             sink = {"connector.class": "FileStreamSink", "file": out, "topics": f"{name}-{wrote}"}
             create(f"{name}-{wrote}-read-{side}", **sink, **read, **more)
             done = lambda out=out: len(lines(out)) == len(texts)  # noqa: E731
-            wait_until(lambda done=done: done() or both.failures(), SOON, out.name)
-            assert not both.failures(), out.name
+            wait_until(lambda done=done: done() or both.failures(name), SOON, out.name)
+            assert not both.failures(name), out.name
             found[wrote, side] = lines(out)
     return found
 

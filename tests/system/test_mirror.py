@@ -17,7 +17,7 @@ from penstock_kit.testing import PenstockProcess
 from support import maven
 from support.checkout import ROOT
 from support.kafka import VERSION, KafkaServer
-from support.processes import DIES_WITH_US
+from support.processes import DIES_WITH_US, PLAIN
 from support.standalone import Standalone
 
 pytestmark = pytest.mark.timeout(600)
@@ -98,11 +98,11 @@ def test_a_mirror_is_that_of_mirror_maker(tmp_path: Path) -> None:
             there = target.admin().list_topics(timeout=10).topics
             return len(target.read("A.orders")) if "A.orders" in there else 0
 
-        with Standalone(tmp_path / "node", node, **connectors) as running:
+        with Standalone(tmp_path / "node", node, module=PLAIN, **connectors) as running:
             running.wait_for(lambda: target.count("A.orders") > 0, "some messages")
             running.process.kill()
         assert count() < PARTITIONS * MESSAGES, "the kill came after the end"
-        with Standalone(tmp_path / "node", node, **connectors) as running:
+        with Standalone(tmp_path / "node", node, module=PLAIN, **connectors) as running:
             running.wait_for(lambda: count() >= PARTITIONS * MESSAGES, "all messages")
             messages = target.read("A.orders")
             last = max(one.offset() for one in messages if one.partition() == 1)
