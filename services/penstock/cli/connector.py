@@ -121,7 +121,13 @@ def _get(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
 def _status(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     status = gateway.get(url_path("connectors", arguments.name, "status"))
     own = {"task": "-", **status["connector"]}
-    tasks = [{"task": task.pop("id"), **task} for task in (dict(t) for t in status["tasks"])]
+    numbers = gateway.get("/v1/status", connector=arguments.name)["connectors"]
+    busy = {task["id"]: task.get("busy_with") for one in numbers for task in one["tasks"]}
+    tasks = [
+        {"task": task["id"], **{key: text for key, text in task.items() if key != "id"}}
+        | {"busy_with": busy.get(task["id"])}
+        for task in status["tasks"]
+    ]
     print_value(arguments.output, status, [own, *tasks])
     states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
     return EXIT_FAILED if "FAILED" in states else 0

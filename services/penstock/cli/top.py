@@ -20,7 +20,7 @@ from penstock.cli.progress import no_status_line
 from penstock.model.errors import RetriableError
 
 _COLUMNS = (
-    *("connector", "state", "tasks", "rows/s in", "rows/s out"),
+    *("connector", "state", "tasks", "rows/s in", "rows/s out", "batches/s"),
     *("left", "bad", "restarts", "why"),
 )
 
@@ -32,6 +32,7 @@ class TaskSample:
     taken_at: float
     rows_read: int
     rows_written: int
+    batches: int
 
 
 class Rates:
@@ -53,15 +54,17 @@ class Rates:
         now: float,
         after: dict[tuple[str, int, int], TaskSample],
     ) -> dict[str, Any]:
-        read_rate = write_rate = 0.0
+        read_rate = write_rate = batch_rate = 0.0
         left, known = 0, True
         for task in connector["tasks"]:
             key = (connector["name"], task["id"], task["epoch"])
-            sample = TaskSample(now, task.get("rows_read", 0), task.get("rows_written", 0))
+            counts = (task.get(name, 0) for name in ("rows_read", "rows_written", "batches"))
+            sample = TaskSample(now, *counts)
             before = self._before.get(key, sample)
             seconds = max(now - before.taken_at, 1e-3)
             read_rate += max(0, sample.rows_read - before.rows_read) / seconds
             write_rate += max(0, sample.rows_written - before.rows_written) / seconds
+            batch_rate += max(0, sample.batches - before.batches) / seconds
             after[key] = sample
             known = known and task.get("rows_left") is not None
             left += task.get("rows_left") or 0
@@ -70,12 +73,14 @@ class Rates:
         # that of a RUNNING connector is a warning: errors of its tasks come first
         position = len(reasons) if connector["state"] == "RUNNING" else 0
         reasons.insert(position, connector["why"])
+        reasons += [task.get("busy_with") for task in connector["tasks"]]
         return {
             "connector": connector["name"],
             "state": connector["state"],
             "tasks": f"{states.count('RUNNING')}/{len(states)}",
             "rows/s in": f"{read_rate:,.0f}",
             "rows/s out": f"{write_rate:,.0f}",
+            "batches/s": f"{batch_rate:,.1f}",
             "left": f"{left:,}" if known and states else None,
             "bad": sum(task.get("rows_failed", 0) for task in connector["tasks"]),
             "restarts": sum(task["restarts"] for task in connector["tasks"]),

@@ -53,6 +53,31 @@ class PluginMetric:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeShares:
+    """Where the time of a task went in the last 30 to 60 s, in shares of it, 0 to 1: it waited for
+    rows of the source, for its turn in the engine, for the sink to prepare and commit, for offsets
+    to be stored; or its rows moved. What is done beside something else counts only as far as the
+    task waited for it.
+    """
+
+    source: float = 0.0
+    engine: float = 0.0
+    rows: float = 0.0
+    sink: float = 0.0
+    offsets: float = 0.0
+
+
+SHARE_WORDS: Final[Mapping[str, str]] = {
+    "source": "waits for rows of the source",
+    "engine": "waits for its turn in the engine",
+    "rows": "moves rows",
+    "sink": "waits for the sink to commit",
+    "offsets": "waits for offsets to be stored",
+}
+"""What a task does that spends its time so."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskMetrics:
     """Metrics of one task since it was assigned.
 
@@ -79,6 +104,7 @@ class TaskMetrics:
     batch_seconds: MinMeanMax | None = None
     batch_rows: MinMeanMax | None = None
     under_way: MinMeanMax | None = None
+    shares: TimeShares | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +182,17 @@ TASK_METRICS: Final = (
         "s",
         "Seconds of the slowest slot of a micro-batch, mean of the last minute.",
         is_counter=False,
+    ),
+    *(
+        TaskMetric(
+            f"metrics.shares.{name}",
+            f"share_{name}",
+            f"share.{name}",
+            "1",
+            f"Share of the last minute in which the task {words}.",
+            is_counter=False,
+        )
+        for name, words in SHARE_WORDS.items()
     ),
 )
 """All metrics of tasks, for Prometheus and for OpenTelemetry."""

@@ -14,7 +14,7 @@ from penstock.model.config_def import ConnectorDefinition
 from penstock.model.connector import TaskStatus
 from penstock.model.datasets import Dataset, DatasetColumn, DatasetPart
 from penstock.model.logs import LoggerLevel
-from penstock.model.metrics import DatasetRows, MinMeanMax, PluginMetric, TaskMetrics
+from penstock.model.metrics import DatasetRows, MinMeanMax, PluginMetric, TaskMetrics, TimeShares
 from penstock.model.plugins import (
     BuiltInPlugin,
     InstalledConnector,
@@ -31,7 +31,11 @@ TASK_STATUS: Final = Codec(
     pb.TaskStatus,
     parts=[
         DIAGNOSTIC,
-        Codec(TaskMetrics, pb.TaskMetrics, parts=[Codec(MinMeanMax, pb.MinMeanMax)]),
+        Codec(
+            TaskMetrics,
+            pb.TaskMetrics,
+            parts=[Codec(MinMeanMax, pb.MinMeanMax), Codec(TimeShares, pb.TimeShares)],
+        ),
         Codec(DatasetRows, pb.DatasetRows),
         Codec(PluginMetric, pb.PluginMetric, names={"role": "end"}),
     ],

@@ -17,6 +17,7 @@ from penstock.model.metrics import (
     ProcessMetric,
     ProcessMetrics,
     TaskMetrics,
+    TimeShares,
 )
 from penstock.model.status import (
     ClusterStatus,
@@ -48,7 +49,11 @@ def families():
         bytes_left=1,
         batches=1,
         metrics=TaskMetrics(
-            commit_seconds=spread, batch_seconds=spread, batch_rows=spread, under_way=spread
+            commit_seconds=spread,
+            batch_seconds=spread,
+            batch_rows=spread,
+            under_way=spread,
+            shares=TimeShares(),
         ),
         datasets=(DatasetRows("orders", 1, 1),),
     )

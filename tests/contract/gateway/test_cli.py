@@ -259,6 +259,12 @@ def test_rows_and_rates_are_shown(penstock, gateway, made, capsys):
     (row,) = (one for one in rows if one["connector"] == name)
     assert row["tasks"] == "1/1"
     assert row["rows/s out"] != "0"
+    # 50 rows a second: most of the time there are none
+    assert row["why"].startswith("waits for rows of the source, ")
+    (status,) = gateway.get("/v1/status", params={"connector": name}).json()["connectors"]
+    (shares,) = (task["shares"] for task in status["tasks"])
+    assert 0.5 < shares["source"] <= sum(shares.values()) <= 1.01
+    assert min(shares["rows"], shares["engine"]) >= 0
 
 
 def test_rows_are_looked_at_behind_a_transform(penstock, gateway, made, capsys):

@@ -42,3 +42,12 @@ def test_a_warning_about_a_connector_hides_no_reason_of_its_tasks():
     found = look(1)
     found["connectors"][0]["why"] = "[config.no_effect] `lag.target` has no effect here"
     assert "lag.target" in Rates().rows(found, 1.0)[0]["why"]
+
+
+def test_a_running_task_says_what_it_does_and_how_often_it_commits():
+    rates, busy = Rates(), "waits for the sink to commit, 62% of the time"
+    rates.rows(look(1, batches=4), 1.0)
+    (row,) = rates.rows(look(1, batches=9, busy_with=busy), 3.0)
+    assert (row["batches/s"], row["why"]) == ("2.5", busy)
+    (row,) = rates.rows(look(1, state="FAILED", trace="it broke", busy_with=busy), 4.0)
+    assert row["why"] == "it broke"

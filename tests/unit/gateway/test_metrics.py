@@ -4,8 +4,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.gateway import cluster_metrics, task_metrics
 from penstock.gateway.cluster_metrics import cluster_families, format_families
+from penstock.gateway.v1.bodies import describe_shares
 from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
-from penstock.model.metrics import DatasetRows, MinMeanMax, PluginMetric, TaskMetrics
+from penstock.model.metrics import DatasetRows, MinMeanMax, PluginMetric, TaskMetrics, TimeShares
 from penstock.model.status import (
     ClusterStatus,
     ConnectorStatus,
@@ -170,3 +171,10 @@ def test_no_name_of_a_plugin_is_one_of_ours():
     ours = [name for name in names if not name.startswith("penstock_plugin_")]
     assert len(set(ours)) == len(ours)
     assert len(names) - len(ours) == len(told)
+
+
+def test_what_takes_most_of_the_time_is_said():
+    assert describe_shares(None) is None
+    assert describe_shares(TimeShares()) is None
+    found = describe_shares(TimeShares(source=0.1, sink=0.62))
+    assert found == "waits for the sink to commit, 62% of the time"

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.model.connector import TaskState, TaskStatus
-from penstock.model.metrics import TASK_METRICS, MinMeanMax, TaskMetrics, read_number
+from penstock.model.metrics import TASK_METRICS, MinMeanMax, TaskMetrics, TimeShares, read_number
 
 SUMMARY = MinMeanMax(1, 2, 3)
-WORK = TaskMetrics(commit_seconds=SUMMARY, batch_seconds=SUMMARY)
+WORK = TaskMetrics(commit_seconds=SUMMARY, batch_seconds=SUMMARY, shares=TimeShares(0.5))
 STATUS = TaskStatus("g-0", "c", 1, TaskState.RUNNING, bytes_left=5, rows_left=6, metrics=WORK)
 
 

@@ -3,10 +3,16 @@
 import pytest
 
 from penstock.model.connector import TaskState, TaskStatus
-from penstock.model.metrics import MAX_DATASETS, DatasetRows, MinMeanMax, PluginMetric
+from penstock.model.metrics import (
+    MAX_DATASETS,
+    DatasetRows,
+    MinMeanMax,
+    PluginMetric,
+    TimeShares,
+)
 from penstock.wire.message_budget import MessageBudget
 from penstock.wire.worker import TASK_STATUS, status_to_proto
-from penstock.worker.task.metrics import StateTimes, TaskCounters, WindowedStats
+from penstock.worker.task.metrics import StateTimes, TaskCounters, TimeSplit, WindowedStats
 from penstock.worker.task.micro_batches import ExecutedBatch, FinishedBatch
 
 
@@ -137,3 +143,33 @@ def test_of_very_many_tasks_some_are_reported_without_metrics():
     without = told[-1]
     assert (without.metrics, without.datasets) == (None, ())
     assert without.datasets_left_out == 3 + MAX_DATASETS + 1
+
+
+def test_time_is_split_by_what_a_task_did():
+    clock = Clock()
+    split = TimeSplit(clock)
+    assert split.shares() is None
+    with split.during("rows"):
+        clock.now += 6
+    split.move(2, "rows", "engine")
+    clock.now += 2  # neither
+    with split.during("sink"):
+        clock.now += 2
+        assert split.shares() == TimeShares(rows=0.4, engine=0.2, sink=0.2), "it is still waiting"
+    assert split.shares() == TimeShares(rows=0.4, engine=0.2, sink=0.2)
+
+
+def test_time_of_the_last_minute_counts():
+    clock = Clock()
+    split = TimeSplit(clock)
+    with split.during("rows"):
+        clock.now += 31
+    with split.during("source"):
+        clock.now += 29
+        assert split.shares() == TimeShares(rows=31 / 60, source=29 / 60)
+        clock.now += 31
+        assert split.shares() == TimeShares(source=1.0)
+        clock.now += 3600
+        assert split.shares() == TimeShares(source=1.0)
+    clock.now += 90
+    assert split.shares() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
@@ -25,6 +26,7 @@ from penstock.model.connector import Connector, Revision
 from penstock.model.datasets import DEFAULT_DATASETS, MAX_DATASETS, Dataset
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.inspection import PreviewResult as PreviewedRows
+from penstock.model.metrics import SHARE_WORDS, TimeShares
 from penstock.model.offset import OffsetVersion as StoredOffsetVersion
 from penstock.model.status import ClusterStatus, ConnectorStatus, RunStatus, WorkerStatus
 from penstock_values.identity import canonical_json
@@ -250,6 +252,8 @@ class TaskNumbers(ResponseBody):
     batches: int | None = None
     rows_left: int | None = None
     bytes_left: int | None = None
+    shares: dict[str, float] | None = None
+    busy_with: str | None = None
 
     @classmethod
     def of(cls, task: RunStatus) -> Self:
@@ -271,7 +275,18 @@ class TaskNumbers(ResponseBody):
             body.batches = reported.batches
             body.rows_left = None if reported.rows_left < 0 else reported.rows_left
             body.bytes_left = None if reported.bytes_left < 0 else reported.bytes_left
+            shares = None if reported.metrics is None else reported.metrics.shares
+            body.shares = None if shares is None else asdict(shares)
+            body.busy_with = describe_shares(shares)
         return body
+
+
+def describe_shares(shares: TimeShares | None) -> str | None:
+    """Say what a task does most of the time; None while nothing is known."""
+    if shares is None:
+        return None
+    share, name = max((getattr(shares, name), name) for name in SHARE_WORDS)
+    return f"{SHARE_WORDS[name]}, {share:.0%} of the time" if share > 0 else None
 
 
 class ConnectorNumbers(ResponseBody):

@@ -51,7 +51,7 @@ class StagedRows(Protocol):
 
 class Commits:
     """The commits of one run of a task. `unwritten` is the transaction that the sink could not
-    prepare, and why.
+    prepare, and why. `offset_seconds` is how long offsets took to be stored, of all of them.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Commits:
         self._acks, self._writer, self._offsets = acks, writer, offsets
         self._mode = mode
         self.unwritten: tuple[int, PenstockError] | None = None
+        self.offset_seconds = 0.0
         self._applied_txn_id = applied_txn_id
         self._on_commit = on_commit
         self._queue: asyncio.Queue[FinishedBatch] = asyncio.Queue(maxsize=1)  # invariant 12
@@ -156,6 +157,8 @@ class Commits:
         if prepared is not None and self._mode not in APPLIED_BY_HOST:
             stored = PreparedTxn(prepared.txn_id, prepared.epoch)
         await faults.reach("worker.offset_committing")
+        began = time.monotonic()
         with span("worker.store_offsets", partitions=len(finished.batch.offsets)):
             await self._offsets.commit(finished.batch.offsets, stored, self._applied_txn_id)
+        self.offset_seconds += time.monotonic() - began
         faults.hit("worker.offset_committed")

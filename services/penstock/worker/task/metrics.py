@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -16,6 +17,7 @@ from penstock.model.metrics import (
     MinMeanMax,
     PluginMetric,
     TaskMetrics,
+    TimeShares,
 )
 from penstock.worker.task.micro_batches import FinishedBatch
 
@@ -94,6 +96,68 @@ class StateTimes:
         return spent / (now - self._began) if now > self._began else 0.0
 
 
+class TimeSplit:
+    """Where the time of a task went in the last 30 to 60 s, in constant memory."""
+
+    def __init__(self, clock: _Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._before: dict[str, float] = {}
+        self._now: dict[str, float] = {}
+        self._began = self._since = clock()
+        self._open: tuple[str, float] | None = None
+
+    @contextmanager
+    def during(self, name: str) -> Iterator[None]:
+        """Count the time in the block for a field of `TimeShares`."""
+        self._open = name, self._clock()
+        try:
+            yield
+        finally:
+            self._rotate()
+            self._count_open()
+            self._open = None
+
+    def move(self, seconds: float, source: str, target: str) -> None:
+        """Count seconds that were counted for one field for another one."""
+        self._add(source, -seconds)
+        self._add(target, seconds)
+
+    def shares(self) -> TimeShares | None:
+        """Return the shares; None before there is something to count."""
+        self._rotate()
+        self._count_open()
+        spent = dict(self._before)
+        for name, seconds in self._now.items():
+            spent[name] = spent.get(name, 0.0) + seconds
+        length = max(self._clock() - self._began, sum(spent.values()))
+        if not spent or length <= 0:
+            return None
+        return TimeShares(**{name: max(0.0, of / length) for name, of in spent.items()})
+
+    def _add(self, name: str, seconds: float) -> None:
+        self._now[name] = self._now.get(name, 0.0) + seconds
+
+    def _count_open(self) -> None:
+        """Count what has passed of the block that is open."""
+        if self._open is not None:
+            name, since = self._open
+            now = self._clock()
+            self._add(name, now - max(since, self._since))
+            self._open = name, now
+
+    def _rotate(self) -> None:
+        """Start another window when the present one is over."""
+        now = self._clock()
+        if now - self._since < WINDOW_S:
+            return
+        if now - self._since < 2 * WINDOW_S:
+            self._count_open()
+            self._before, self._began, self._since = self._now, self._since, now
+        else:  # of a block that is open, the last window counts
+            self._before, self._began, self._since = {}, now - WINDOW_S, now - WINDOW_S
+        self._now = {}
+
+
 @dataclass(slots=True)
 class TaskCounters:
     """The counters of a task. `bytes_left` and `rows_left` are -1 while unknown."""
@@ -119,6 +183,7 @@ class TaskCounters:
     _batch: WindowedStats = field(default_factory=WindowedStats)
     _rows: WindowedStats = field(default_factory=WindowedStats)
     _under_way: WindowedStats = field(default_factory=WindowedStats)
+    split: TimeSplit = field(default_factory=TimeSplit)
 
     def start_run(self, partitions: int, plugins: Callable[[], tuple[PluginMetric, ...]]) -> None:
         """Start another run. Rows that were announced and not committed are read again."""
@@ -187,6 +252,7 @@ class TaskCounters:
             batch_seconds=self._batch.stats(),
             batch_rows=self._rows.stats(),
             under_way=self._under_way.stats(),
+            shares=self.split.shares(),
             **starts,
         )
 

@@ -449,7 +449,9 @@ class TaskRun:
     async def _wait_for_event(self, timeout_s: float | None) -> None:
         """Wait for an event of the source, `timeout_s` seconds at most."""
         self._wake.clear()
-        with suppress(TimeoutError):  # wait_for would lose a cancellation that comes with an event
+        waiting = nullcontext() if self._paused else self._counters.split.during("source")
+        with waiting, suppress(TimeoutError):
+            # wait_for would lose a cancellation that comes with an event
             async with asyncio.timeout(timeout_s):
                 await self._wake.wait()
 
@@ -466,12 +468,21 @@ class TaskRun:
         self._starts[self._txn] = start
         self._left_to_retry -= start.keys()
         reject = self._retry.reason_to_reject(start) if self._retry is not None else None
-        finished = await runner.run(self._txn, batch, reject)
+        split, began = self._counters.split, time.monotonic()
+        with split.during("rows"):
+            finished = await runner.run(self._txn, batch, reject)
         if finished is None:
             return
+        if finished.executed is not None:
+            moved_s = time.monotonic() - began
+            split.move(max(0.0, moved_s - finished.executed.slowest_slot_s), "rows", "engine")
         faults.hit("worker.batch_moved")
         await runner.staged(self._txn, batch)
-        await commits.submit(finished)
+        began, stored_s = time.monotonic(), commits.offset_seconds
+        with split.during("sink"):
+            await commits.submit(finished)
+        stored_s = min(commits.offset_seconds - stored_s, time.monotonic() - began)
+        split.move(stored_s, "sink", "offsets")
 
     async def _run_commits(self, commits: Commits, runner: BatchRunner) -> None:
         try:

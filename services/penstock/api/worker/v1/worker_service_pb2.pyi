@@ -86,7 +86,7 @@ class TaskStatus(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., connector: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., bytes_read: _Optional[int] = ..., batches: _Optional[int] = ..., bytes_left: _Optional[int] = ..., rows_left: _Optional[int] = ..., restarts: _Optional[int] = ..., restarts_in_a_row: _Optional[int] = ..., rows_failed: _Optional[int] = ..., work: _Optional[_Union[TaskMetrics, _Mapping]] = ..., datasets: _Optional[_Iterable[_Union[DatasetRows, _Mapping]]] = ..., datasets_left_out: _Optional[int] = ..., plugin_metrics: _Optional[_Iterable[_Union[PluginMetric, _Mapping]]] = ..., plugin_version: _Optional[str] = ...) -> None: ...
 
 class TaskMetrics(_message.Message):
-    __slots__ = ("running", "paused", "starts", "started", "start_failures", "commits_failed", "retries", "rows_skipped", "errors_logged", "last_error_ms", "rows_under_way", "partitions", "commit_seconds", "batch_seconds", "batch_rows", "under_way")
+    __slots__ = ("running", "paused", "starts", "started", "start_failures", "commits_failed", "retries", "rows_skipped", "errors_logged", "last_error_ms", "rows_under_way", "partitions", "commit_seconds", "batch_seconds", "batch_rows", "under_way", "shares")
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,7 @@ class TaskMetrics(_message.Message):
     BATCH_SECONDS_FIELD_NUMBER: _ClassVar[int]
     BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
     UNDER_WAY_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
     running: float
     paused: float
     starts: int
@@ -119,7 +120,22 @@ class TaskMetrics(_message.Message):
     batch_seconds: MinMeanMax
     batch_rows: MinMeanMax
     under_way: MinMeanMax
-    def __init__(self, running: _Optional[float] = ..., paused: _Optional[float] = ..., starts: _Optional[int] = ..., started: _Optional[int] = ..., start_failures: _Optional[int] = ..., commits_failed: _Optional[int] = ..., retries: _Optional[int] = ..., rows_skipped: _Optional[int] = ..., errors_logged: _Optional[int] = ..., last_error_ms: _Optional[int] = ..., rows_under_way: _Optional[int] = ..., partitions: _Optional[int] = ..., commit_seconds: _Optional[_Union[MinMeanMax, _Mapping]] = ..., batch_seconds: _Optional[_Union[MinMeanMax, _Mapping]] = ..., batch_rows: _Optional[_Union[MinMeanMax, _Mapping]] = ..., under_way: _Optional[_Union[MinMeanMax, _Mapping]] = ...) -> None: ...
+    shares: TimeShares
+    def __init__(self, running: _Optional[float] = ..., paused: _Optional[float] = ..., starts: _Optional[int] = ..., started: _Optional[int] = ..., start_failures: _Optional[int] = ..., commits_failed: _Optional[int] = ..., retries: _Optional[int] = ..., rows_skipped: _Optional[int] = ..., errors_logged: _Optional[int] = ..., last_error_ms: _Optional[int] = ..., rows_under_way: _Optional[int] = ..., partitions: _Optional[int] = ..., commit_seconds: _Optional[_Union[MinMeanMax, _Mapping]] = ..., batch_seconds: _Optional[_Union[MinMeanMax, _Mapping]] = ..., batch_rows: _Optional[_Union[MinMeanMax, _Mapping]] = ..., under_way: _Optional[_Union[MinMeanMax, _Mapping]] = ..., shares: _Optional[_Union[TimeShares, _Mapping]] = ...) -> None: ...
+
+class TimeShares(_message.Message):
+    __slots__ = ("source", "engine", "rows", "sink", "offsets")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    source: float
+    engine: float
+    rows: float
+    sink: float
+    offsets: float
+    def __init__(self, source: _Optional[float] = ..., engine: _Optional[float] = ..., rows: _Optional[float] = ..., sink: _Optional[float] = ..., offsets: _Optional[float] = ...) -> None: ...
 
 class MinMeanMax(_message.Message):
     __slots__ = ("min", "mean", "max")
