@@ -179,6 +179,7 @@ class Batcher:
         self._groups: deque[_Group] = deque()
         self._rows = 0
         self._bytes = 0
+        self._awaited = 0  # groups whose commit the source waits for
 
     def add_batch(self, batch: BatchReady, now: float) -> None:
         """Add a batch that the source announced at `now`."""
@@ -215,6 +216,7 @@ class Batcher:
         group = _Group(batches, checkpoint, since, unreadable)
         self._open, self._unreadable = [], []
         self._groups.append(group)
+        self._awaited += checkpoint.await_commit
         self._rows += group.rows
         self._bytes += group.bytes
 
@@ -225,7 +227,7 @@ class Batcher:
         if not self._groups:
             return None
         rules = self.rules
-        if any(group.checkpoint.await_commit for group in self._groups):
+        if self._awaited:
             return 0.0  # rule R4: the source cannot go on before this is committed
         if (rules.rows and self._rows >= rules.rows) or (
             rules.bytes and self._bytes >= rules.bytes
@@ -240,7 +242,7 @@ class Batcher:
         and `max_rows`.
         """
         max_rows = min(self.rules.max_rows, max_rows or self.rules.max_rows)
-        first = self._groups.popleft()
+        first = self._pop_group()
         batches, offsets = list(first.batches), dict(first.checkpoint.offsets)
         unreadable = list(first.unreadable)
         rows, size, last, weight = first.rows, first.bytes, first.checkpoint, 0
@@ -248,7 +250,7 @@ class Batcher:
             weight = (weight or first.offset_bytes) + self._groups[0].offset_bytes
             if weight > MAX_OFFSET_BYTES:
                 break
-            group = self._groups.popleft()
+            group = self._pop_group()
             batches += group.batches
             unreadable += group.unreadable
             offsets.update(group.checkpoint.offsets)
@@ -263,6 +265,11 @@ class Batcher:
             first.announced_at,
             tuple(unreadable),
         )
+
+    def _pop_group(self) -> _Group:
+        group = self._groups.popleft()
+        self._awaited -= group.checkpoint.await_commit
+        return group
 
     def _fits(self, rows: int, size: int, group: _Group, max_rows: int) -> bool:
         return rows + group.rows <= max_rows and size + group.bytes <= self.rules.max_bytes
