@@ -45,9 +45,7 @@ def test_a_node_that_is_killed_between_kafka_and_its_ends(tmp_path: Path) -> Non
 
         started = partial(Standalone, tmp_path / "node", node, module=PLAIN, write=write, read=read)
         for least in (1000, 3000):
-            with Standalone(
-                tmp_path / "node", node, module=PLAIN, write=write, read=read
-            ) as running:
+            with started() as running:
                 running.wait_for(partial(arrived, least), f"{least} rows")
                 running.process.kill()
         assert not arrived(ROWS), "the kills came after the end"

@@ -54,9 +54,7 @@ def test_a_node_that_is_killed_between_rocketmq_and_its_ends(tmp_path: Path) -> 
 
         started = partial(Standalone, tmp_path / "node", node, module=PLAIN, write=write, read=read)
         for least in (1000, 3000):
-            with Standalone(
-                tmp_path / "node", node, module=PLAIN, write=write, read=read
-            ) as running:
+            with started() as running:
                 running.wait_for(partial(has, least), f"{least} rows")
                 running.process.kill()
         assert not has(ROWS), "the kills came after the end"

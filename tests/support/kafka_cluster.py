@@ -1,4 +1,4 @@
-"""Three brokers of Kafka for tests, each of them a controller, too. Topics have three replicas.
+"""Three brokers of Kafka for tests, each of them a controller, too.
 
 with KafkaCluster(folder) as kafka:
     leader = kafka.leader("orders", 3)

@@ -69,7 +69,7 @@ OFFSET_LOST: Final = frozenset(
         KafkaError.OFFSET_OUT_OF_RANGE,
     }
 )
-MOVING: Final = frozenset(
+_MOVING: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -89,6 +89,8 @@ UNANSWERED: Final = frozenset(
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     }
 )
+"""Of a broker that is away, or did not answer in time."""
+
 _NO_ROOM: Final = "thread local storage"
 """What the client says when the process has no more of it: each client takes one of 1,024 keys."""
 
@@ -260,7 +262,7 @@ class Broker:
                 try:
                     return question()
                 except KafkaException as failure:
-                    if failure.args[0].code() not in MOVING or time.monotonic() > deadline:
+                    if failure.args[0].code() not in _MOVING or time.monotonic() > deadline:
                         raise
             time.sleep(_PAUSE_S)
 

@@ -13,15 +13,22 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock_connector import Partition
-from penstock_kafka.broker import MOVING, UNANSWERED
+from penstock_kafka.broker import UNANSWERED
 
 _LOG: Final = logging.getLogger("penstock_kafka.group")
 
 _EVERY_S: Final = 1.0
 """Time between two requests; a group is looked at by people and their tools."""
 
-_TRANSIENT: Final = MOVING | UNANSWERED | {KafkaError._WAIT_COORD, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001
-"""Of a group whose coordinator changes, or is away: the same offsets are committed again."""
+_TRANSIENT: Final = UNANSWERED | {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError._WAIT_COORD,  # noqa: SLF001
+    KafkaError.REQUEST_TIMED_OUT,
+}
+"""Of a group whose coordinator changes, or is away: the same offsets are committed again, while the
+task runs."""
 
 
 class GroupMirror:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +73,7 @@ class Rates:
         # that of a RUNNING connector is a warning: errors of its tasks come first
         position = len(reasons) if connector["state"] == "RUNNING" else 0
         reasons.insert(position, connector["why"])
-        reasons += [task.get("busy_with") for task in connector["tasks"]]
+        reasons.append(_busiest(connector["tasks"]))
         return {
             "connector": connector["name"],
             "state": connector["state"],
@@ -86,6 +86,17 @@ class Rates:
             "restarts": sum(task["restarts"] for task in connector["tasks"]),
             "why": next((reason for reason in reasons if reason), None),
         }
+
+
+def _busiest(tasks: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return what the running task does that waits least for its source."""
+    shares = [
+        (max((share for name, share in of.items() if name != "source"), default=0.0), text)
+        for task in tasks
+        if task["state"] == "RUNNING" and (of := task.get("shares"))
+        if (text := task.get("busy_with"))
+    ]
+    return max(shares)[1] if shares else None
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:

@@ -55,9 +55,9 @@ class PluginMetric:
 @dataclass(frozen=True, slots=True)
 class TimeShares:
     """Where the time of a task went in the last 30 to 60 s, in shares of it, 0 to 1: it waited for
-    rows of the source, for its turn in the engine, for the sink to prepare and commit, for offsets
-    to be stored; or its rows moved. What is done beside something else counts only as far as the
-    task waited for it.
+    rows of the source, for its turn in the engine or a retry, for the sink to prepare and commit,
+    for offsets to be stored; or its rows moved. What is done beside something else counts only as
+    far as the task waited for it.
     """
 
     source: float = 0.0
@@ -69,7 +69,7 @@ class TimeShares:
 
 SHARE_WORDS: Final[Mapping[str, str]] = {
     "source": "waits for rows of the source",
-    "engine": "waits for its turn in the engine",
+    "engine": "waits for its turn in the engine, or for a retry",
     "rows": "moves rows",
     "sink": "waits for the sink to commit",
     "offsets": "waits for offsets to be stored",

@@ -9,9 +9,9 @@ a chain returns.
 - `kafka`, `rocketmq`, `envelopes`: the transforms; `functions`: Python functions of users;
   `predicate`: to which datasets or rows a transform applies
 - `change`: the result of a transform for one dataset, and its limitation to some rows
-- `row`, `row_parts`: columns, value and key, nested fields; `headers`: SQL over headers
+- `row`, `row_parts`: columns, value and key, nested fields; `headers`: headers, as SQL and by Arrow
 - `defaults`: defaults of Kafka Connect's schemas, in place of nulls
 - `column_kernel`: columns computed by Arrow
 - `sql`: checks of users' SQL, and conditions computed by Arrow
-- `java`: Java's conversions, date formats and regular expressions
+- `java`: Java's conversions, date formats and regular expressions, as SQL and by Arrow
 """

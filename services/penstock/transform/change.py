@@ -37,7 +37,8 @@ DEFAULT_FAILURE: Final = Diagnostic(
 class OutputColumn:
     """An output column: its SQL expression, its type where known, and its Arrow kernel if any.
 
-    `certain`: the expression cannot fail on any row. `semantic_type`: see
+    `certain`: the expression cannot fail on any row. `sql_can_fail`: the expression may fail on a
+    row on which the kernel does not. `semantic_type`: see
     `penstock_values.semantic_types`. `default`: of its schema.
     """
 
@@ -48,6 +49,7 @@ class OutputColumn:
     certain: bool = False
     semantic_type: str = ""
     default: Default | None = None
+    sql_can_fail: bool = False
 
     @property
     def can_fail(self) -> bool:
@@ -119,7 +121,7 @@ class Change:
             self.where,
             select,
             kernel,
-            risky=frozenset(output.name for output in columns if output.can_fail),
+            risky=frozenset(o.name for o in columns if o.can_fail or o.sql_can_fail),
             risky_where=self.where is not None and not self.certain and kernel is None,
             failure=replace(self.failure or DEFAULT_FAILURE, config_path=path),
             labels=self.labels,

@@ -17,14 +17,11 @@ from penstock.model.errors import ConfigError
 from penstock.transform.change import OutputColumn
 from penstock.transform.column_kernel import ColumnSource, ConstantNull, ConstantText
 from penstock.transform.java.cast_kernels import cast_source
-from penstock.transform.java.casts import format_text
+from penstock.transform.java.casts import JAVA_SPACE, format_text
 from penstock.transform.row import Row
 from penstock.transform.sql import literals
 from penstock_converters.headers.types import header_field, with_header_types, without_header_types
 from penstock_converters.headers.values import parse_literal
-
-JAVA_SPACE: Final = "".join(map(chr, range(33)))
-"""What Java's `String.trim` removes, as Kafka does from values of keys."""
 
 HEADERS_TYPE: Final = pa.map_(pa.string(), pa.binary())
 _NO_HEADERS: Final = f"CAST(map() AS {literals.type_name(HEADERS_TYPE)})"
@@ -115,7 +112,7 @@ def set_headers(row: Row, values: Iterable[tuple[str, HeaderValue]]) -> OutputCo
     source: ColumnSource | None = None
     if len(sources) == len(new) and row.type_of(HEADERS) in (None, HEADERS_TYPE):
         source = HeadersColumn(frozenset(new), tuple(sources))
-    return OutputColumn(HEADERS, text, HEADERS_TYPE, source, semantic_type=types)
+    return OutputColumn(HEADERS, text, HEADERS_TYPE, source, sql_can_fail=True, semantic_type=types)
 
 
 def _types(row: Row) -> str:

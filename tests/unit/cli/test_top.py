@@ -47,7 +47,14 @@ def test_a_warning_about_a_connector_hides_no_reason_of_its_tasks():
 def test_a_running_task_says_what_it_does_and_how_often_it_commits():
     rates, busy = Rates(), "waits for the sink to commit, 62% of the time"
     rates.rows(look(1, batches=4), 1.0)
-    (row,) = rates.rows(look(1, batches=9, busy_with=busy), 3.0)
+    doing = {"busy_with": busy, "shares": {"source": 0.3, "sink": 0.62}}
+    found = look(1, batches=9, **doing)
+    idle = {"busy_with": "waits for rows", "shares": {"source": 0.99, "sink": 0.01}}
+    found["connectors"][0]["tasks"].insert(
+        0, {**found["connectors"][0]["tasks"][0], "id": 1} | idle
+    )
+    (row,) = rates.rows(found, 3.0)
     assert (row["batches/s"], row["why"]) == ("2.5", busy)
-    (row,) = rates.rows(look(1, state="FAILED", trace="it broke", busy_with=busy), 4.0)
+    (row,) = rates.rows(look(1, state="FAILED", trace="it broke", **doing), 4.0)
     assert row["why"] == "it broke"
+    assert rates.rows(look(1, state="PAUSED", **doing), 4.0)[0]["why"] is None

@@ -156,7 +156,8 @@ NUMBERS = [
     "", "0", "-0", "+0", "007", "+7", "--7", "+-7", " 7", "7 ", "7\n", "\n7", "7.0", "1e3", "0x1F",
     "127", "128", "-128", "-129", "32767", "32768", "2147483647", "2147483648", "-2147483649",
     "9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809",
-    "000000000000000000000000000000000007", "1" * 5000, "0" * 5000 + "5", "٣", "1_0", "null", "1d",
+    "000000000000000000000000000000000007", "1" * 5000, "0" * 5000 + "5", "0" * 30, "-" + "0" * 30,
+    "٣", "1_0", "null", "1d",
     "1f", "1D", "1.5F", ".", ".5", "5.", "-.5e-3", "1e400", "-1e400", "1e-400", "1e", "e1", "NaN",
     "+NaN", "-NaN", "nan", "Infinity", "-Infinity", "+Infinity", "inf", "infinity", "INF", " NaN ",
     "\t1.5\0", "\u00a01", "0x1p3", "0x1.8p1d", "-0X.8P2", "0x1p", "0x1p2000", "1.17549435E-38",
@@ -202,7 +203,9 @@ def test_unix_times_become_what_they_become_in_spark(spark, unit, target, values
 
 @settings(parent=some_jobs, max_examples=2)
 @given(values=st.lists(times, min_size=40, max_size=60, unique=True))
-@pytest.mark.parametrize("pattern", [*FORMATS, "EEE, d MMM y G h:mm a", "D", "yyyy G", "ss.SSS"])
+@pytest.mark.parametrize(
+    "pattern", [*FORMATS, "EEE, d MMM y G h:mm a", "D", "yyyy G", "ss.SSS", "'x'"]
+)
 def test_times_are_written_as_spark_writes_them(spark, pattern, values):
     more = {"field": "c", "target__type": "string", "format": pattern}
     for type_ in (pa.timestamp("us", "UTC"), pa.timestamp("us")):

@@ -401,3 +401,17 @@ def test_a_transform_of_rocketmq_connect_has_its_type_in_class():
 
 def test_timestamp_router_without_timestamp_renames_every_dataset():
     assert compiled(one("TimestampRouter", topic_format="x-${topic}")).dataset == "x-d"
+
+
+def test_headers_that_only_spark_refuses_are_tried_row_by_row_there():
+    """A name that a row has twice fails in Spark, where the kernel keeps both."""
+    schema = pa.schema({"__headers": pa.map_(pa.string(), pa.binary()), "v": pa.int64()})
+    config = {
+        "transforms": "h",
+        "transforms.h.type": "InsertHeader",
+        "transforms.h.header": "b",
+        "transforms.h.value.literal": "1",
+    }
+    (step,) = build_chain(config).compile("d", schema).steps
+    assert step.kernel is not None
+    assert step.risky == {"__headers"}

@@ -173,3 +173,18 @@ def test_time_of_the_last_minute_counts():
         assert split.shares() == TimeShares(source=1.0)
     clock.now += 90
     assert split.shares() is None
+
+
+@pytest.mark.parametrize("looks", [0, 60], ids=["at its end", "all the time"])
+def test_time_that_has_left_the_windows_is_not_moved(looks):
+    clock = Clock()
+    split = TimeSplit(clock)
+    with split.during("rows"):
+        for _ in range(looks):
+            clock.now += 5
+            split.shares()
+        clock.now += 300 - 5 * looks
+    split.move(299, "rows", "engine")
+    found = split.shares()
+    assert 0.9 < found.engine <= 1
+    assert 0 <= found.rows <= 0.1

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kind
 
 from penstock.transform.column_kernel import ColumnSource, Convert, convert_column
-from penstock.transform.java.casts import TARGETS, TIME
+from penstock.transform.java.casts import JAVA_SPACE, TARGETS, TIME, WHOLE
 from penstock.transform.java.date_texts import divide_down
 from penstock.transform.java.time_kernels import (
     cut_thousands,
@@ -135,7 +135,6 @@ def _clamp(numbers: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.if_else(under, pa.scalar(lowest, target), whole)
 
 
-_WHOLE: Final = r"\A[+-]?[0-9]+\z"
 _FRACTION: Final = r"\A[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\z"
 _JAVA_FRACTION: Final = re.compile(
     r"([+-]?)(?:(NaN)|(Infinity)|([0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
@@ -143,12 +142,9 @@ _JAVA_FRACTION: Final = re.compile(
 )
 """What Java's `Double.parseDouble` reads behind its trim: `FloatingPointLiteral` of its manual."""
 
-_TRIMMED: Final = "".join(map(chr, range(33)))
-"""What Java's `String.trim` removes."""
-
 
 def _parse_whole(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    fits = pc.match_substring_regex(texts, _WHOLE)
+    fits = pc.match_substring_regex(texts, WHOLE)
     digits = pc.if_else(fits, texts, pa.scalar(None, pa.string()))
     plain = pc.replace_substring_regex(digits, r"\A\+", "")  # which Arrow does not read
     try:
@@ -166,7 +162,9 @@ def _parse_whole(texts: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _significant(digits: pa.Array) -> pa.Array:
     """Return the first digits behind leading zeros, enough to see that a number is too large."""
-    return pc.utf8_slice_codeunits(pc.replace_substring_regex(digits, r"\A(-?)0+", r"\1"), 0, 25)
+    return pc.utf8_slice_codeunits(
+        pc.replace_substring_regex(digits, r"\A(-?)0+([0-9])", r"\1\2"), 0, 25
+    )
 
 
 def _parse_fractions(texts: pa.Array, target: pa.DataType) -> pa.Array:
@@ -183,7 +181,7 @@ def _parse_fractions(texts: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _read_fraction(text: str) -> str | None:
     """Return a number of Java in digits that Arrow reads; None for a text that is none."""
-    found = _JAVA_FRACTION.fullmatch(text.strip(_TRIMMED))
+    found = _JAVA_FRACTION.fullmatch(text.strip(JAVA_SPACE))
     if found is None:
         return None
     sign, is_nan, is_infinite, digits, hexadecimal = found.groups()

@@ -29,7 +29,10 @@ TARGETS: Final[Mapping[str, pa.DataType]] = {
 TIME: Final = "time"
 """Semantic type of a column of microseconds since midnight."""
 
-_WHOLE: Final = r"\A[+-]?[0-9]+\z"
+WHOLE: Final = r"\A[+-]?[0-9]+\z"
+JAVA_SPACE: Final = "".join(map(chr, range(33)))
+"""What Java's `String.trim` removes."""
+
 _NO_NUMBER: Final = r"\A(?:\s*[+-]?(?!NaN|Infinity)(?i:inf|infinity|nan)\s*)\z"
 """Texts that are numbers to Spark and not to Java."""
 
@@ -140,7 +143,7 @@ def _from_text(text: str, _type: pa.DataType, target: str) -> CastExpression:
     if kind.is_floating(TARGETS[target]):
         number = f"NOT ({text} RLIKE {literals.literal(_NO_NUMBER)})"
     else:
-        number = f"{text} RLIKE {literals.literal(_WHOLE)}"
+        number = f"{text} RLIKE {literals.literal(WHOLE)}"
     checked = f"IF({number}, {text}, concat('no number: ', {text}))"
     return f"CAST({checked} AS {literals.type_name(TARGETS[target])})", False
 

@@ -66,7 +66,7 @@ def write_times(units: pa.Array, text: DateText) -> pa.Array:
 
 def _pieces(pattern: str) -> list[str | tuple[int, int]]:
     """Return a pattern as parts of `_CANONICAL` (from, to) and other texts; nothing for a pattern
-    that has other numbers.
+    that has other numbers, or none.
     """
     found: list[str | tuple[int, int]] = []
     for part in PART.finditer(pattern):
@@ -77,7 +77,7 @@ def _pieces(pattern: str) -> list[str | tuple[int, int]]:
             return []
         else:
             found.append((at, at + len(part[0])))
-    return _join(found)
+    return _join(found) if any(isinstance(piece, tuple) for piece in found) else []
 
 
 def _join(pieces: list[str | tuple[int, int]]) -> list[str | tuple[int, int]]:
@@ -152,8 +152,6 @@ class ScaledTime:
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the instants, with nulls for those that are too far away."""
         numbers = self._numbers(batch)
-        if self.unit_us == 1:
-            return numbers.cast(INSTANT)
         highest, lowest = _MOST // self.unit_us, -(_LEAST // -self.unit_us)
         limits = pc.min_max(numbers).as_py()
         if limits["min"] is not None and not lowest <= limits["min"] <= limits["max"] <= highest:
@@ -193,7 +191,7 @@ _FIELDS: Final = {
     "XXX": "(?P<X>Z|[+-][0-9]{2}:[0-9]{2})",
 }
 """Parts of patterns that Java reads from a fixed number of digits. Years that no microseconds hold
-fail like texts that are no time."""
+fail like texts that are no time, and so do the last weeks of the years at both ends."""
 
 
 def parsing_regex(pattern: str) -> str:

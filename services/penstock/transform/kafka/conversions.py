@@ -216,9 +216,9 @@ class TimestampConverter:
             regex = parsing_regex(self.format)
             return ParsedTime(of, self.format, regex) if regex else None
         if field.semantic_type == TIME or self.precision == "microseconds":
-            return ScaledTime(of, 1)
+            return convert_column(of, to_instants)
         if self.precision == "nanoseconds":
-            return ScaledTime(convert_column(of, cut_thousands), 1)
+            return convert_column(convert_column(of, cut_thousands), to_instants)
         return ScaledTime(of, _UNITS_US[self.precision])
 
     def _to_timestamp(self, field: OutputColumn) -> str:

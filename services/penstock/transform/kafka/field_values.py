@@ -26,6 +26,7 @@ from penstock.transform.column_kernel import (
     MaskedColumn,
     RequiredColumn,
 )
+from penstock.transform.java.casts import JAVA_SPACE
 from penstock.transform.java.time_kernels import INSTANT, to_instants
 from penstock.transform.row import Row
 from penstock.transform.row_parts import (
@@ -195,9 +196,6 @@ def _parse_insertions(path: str, values: Mapping[str, Any]) -> Iterator[Insertio
 INSERT_FIELD: Final = define_value_and_key("InsertField", _INSERT_KEYS, _build_insert_field)
 
 
-_TRIMMED: Final = "".join(map(chr, range(33)))
-"""What Java's `String.trim` removes."""
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -307,7 +305,7 @@ _PARSERS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[str], Any]]
 def _build_mask_field(part: RowPart, path: str, values: Mapping[str, Any]) -> Transform:
     replacement = values["replacement"]
     if replacement is not None:
-        replacement = replacement.strip(_TRIMMED)  # as Kafka does
+        replacement = replacement.strip(JAVA_SPACE)  # as Kafka does
     if replacement == "":
         raise ConfigError(
             "config.wrong_type",

@@ -51,7 +51,7 @@ class StagedRows(Protocol):
 
 class Commits:
     """The commits of one run of a task. `unwritten` is the transaction that the sink could not
-    prepare, and why. `offset_seconds` is how long offsets took to be stored, of all of them.
+    prepare, and why.
     """
 
     def __init__(
@@ -69,7 +69,8 @@ class Commits:
         self._acks, self._writer, self._offsets = acks, writer, offsets
         self._mode = mode
         self.unwritten: tuple[int, PenstockError] | None = None
-        self.offset_seconds = 0.0
+        self._offset_seconds = 0.0
+        self._storing_since: float | None = None
         self._applied_txn_id = applied_txn_id
         self._on_commit = on_commit
         self._queue: asyncio.Queue[FinishedBatch] = asyncio.Queue(maxsize=1)  # invariant 12
@@ -77,6 +78,11 @@ class Commits:
     async def submit(self, finished: FinishedBatch) -> None:
         """Queue a micro-batch. Waits while another one is queued."""
         await self._queue.put(finished)
+
+    def offset_seconds(self) -> float:
+        """Return how long offsets took to be stored until now, of all commits."""
+        since = self._storing_since
+        return self._offset_seconds + (0.0 if since is None else time.monotonic() - since)
 
     async def settle(self) -> None:
         """Wait until every submitted micro-batch is committed."""
@@ -157,8 +163,10 @@ class Commits:
         if prepared is not None and self._mode not in APPLIED_BY_HOST:
             stored = PreparedTxn(prepared.txn_id, prepared.epoch)
         await faults.reach("worker.offset_committing")
-        began = time.monotonic()
-        with span("worker.store_offsets", partitions=len(finished.batch.offsets)):
-            await self._offsets.commit(finished.batch.offsets, stored, self._applied_txn_id)
-        self.offset_seconds += time.monotonic() - began
+        self._storing_since = time.monotonic()
+        try:
+            with span("worker.store_offsets", partitions=len(finished.batch.offsets)):
+                await self._offsets.commit(finished.batch.offsets, stored, self._applied_txn_id)
+        finally:
+            self._offset_seconds, self._storing_since = self.offset_seconds(), None
         faults.hit("worker.offset_committed")

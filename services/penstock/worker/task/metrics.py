@@ -118,9 +118,15 @@ class TimeSplit:
             self._open = None
 
     def move(self, seconds: float, source: str, target: str) -> None:
-        """Count seconds that were counted for one field for another one."""
-        self._add(source, -seconds)
-        self._add(target, seconds)
+        """Count seconds that were counted for one field for another one, as far as they are still
+        in the windows.
+        """
+        for window in (self._now, self._before):
+            moved = min(seconds, window.get(source, 0.0))
+            if moved > 0:
+                window[source] -= moved
+                window[target] = window.get(target, 0.0) + moved
+                seconds -= moved
 
     def shares(self) -> TimeShares | None:
         """Return the shares; None before there is something to count."""
@@ -132,7 +138,7 @@ class TimeSplit:
         length = max(self._clock() - self._began, sum(spent.values()))
         if not spent or length <= 0:
             return None
-        return TimeShares(**{name: max(0.0, of / length) for name, of in spent.items()})
+        return TimeShares(**{name: seconds / length for name, seconds in spent.items()})
 
     def _add(self, name: str, seconds: float) -> None:
         self._now[name] = self._now.get(name, 0.0) + seconds

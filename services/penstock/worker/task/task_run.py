@@ -449,7 +449,9 @@ class TaskRun:
     async def _wait_for_event(self, timeout_s: float | None) -> None:
         """Wait for an event of the source, `timeout_s` seconds at most."""
         self._wake.clear()
-        waiting = nullcontext() if self._paused else self._counters.split.during("source")
+        # with rows that are not due yet, it does not wait for the source
+        is_idle = timeout_s is None and not self._paused
+        waiting = self._counters.split.during("source") if is_idle else nullcontext()
         with waiting, suppress(TimeoutError):
             # wait_for would lose a cancellation that comes with an event
             async with asyncio.timeout(timeout_s):
@@ -478,11 +480,10 @@ class TaskRun:
             split.move(max(0.0, moved_s - finished.executed.slowest_slot_s), "rows", "engine")
         faults.hit("worker.batch_moved")
         await runner.staged(self._txn, batch)
-        began, stored_s = time.monotonic(), commits.offset_seconds
+        stored_s = commits.offset_seconds()
         with split.during("sink"):
             await commits.submit(finished)
-        stored_s = min(commits.offset_seconds - stored_s, time.monotonic() - began)
-        split.move(stored_s, "sink", "offsets")
+        split.move(commits.offset_seconds() - stored_s, "sink", "offsets")
 
     async def _run_commits(self, commits: Commits, runner: BatchRunner) -> None:
         try:
