@@ -62,6 +62,19 @@ def test_the_text_is_line_or_the_only_column_or_the_one_that_is_named(writer, tm
 
 
 @pytest.mark.parametrize(
+    ("config", "warns"),
+    [({}, True), ({"text_column": "line"}, False), ({"format": "jsonl"}, False)],
+)
+def test_columns_that_a_text_does_not_have_are_told(writer, caplog, config, warns):
+    sink = writer(file="out.txt", **config).sink
+    sink.apply_schema("orders", pa.schema({"line": pa.string(), "at": pa.int64()}), ())
+    assert ("of orders, only the column `line` is written, and not at" in caplog.text) is warns
+    caplog.clear()
+    sink.apply_schema("orders", pa.schema({"line": pa.string(), "__op": pa.int8()}), ())
+    assert not caplog.text
+
+
+@pytest.mark.parametrize(
     ("rows", "column"), [([{"a": 1, "b": 2}], ""), ([{"a": 1}], "b"), ([{"a": [1]}], "a")]
 )
 def test_no_telling_which_column_is_the_text(writer, rows, column):

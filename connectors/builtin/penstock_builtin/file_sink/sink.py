@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from penstock_builtin.file_sink.local import LocalTarget, check_folder
 from penstock_builtin.file_sink.objects import ObjectTarget, check_bucket
 from penstock_builtin.file_sink.staging import FileStaging, Layout
 from penstock_connector import Staging, TransactionalSink
+
+log = logging.getLogger(__name__)
 
 
 class Target(Protocol):
@@ -86,6 +89,13 @@ class FileSink(TransactionalSink[FileSinkConfig]):
         """Refuse rows that the format cannot hold, while nothing has been written yet."""
         layout = Layout.of(self.config, schema)
         self.target.look(dataset, layout)
+        if left_out := layout.left_out:
+            log.warning(
+                "of %s, only the column `line` is written, and not %s: set `format=jsonl` to have "
+                "all columns, or `text.column=line` to have it so",
+                dataset,
+                ", ".join(left_out),
+            )
         return None
 
     def stage(

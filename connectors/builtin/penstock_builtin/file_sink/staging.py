@@ -84,6 +84,14 @@ class Layout:
         return cls(config, partitions, kept, encoder)
 
     @property
+    def left_out(self) -> list[str]:
+        """Columns that a text does not have, where nobody chose the one that it has."""
+        if self.config.format != "text" or self.config.text_column:
+            return []
+        names = self.schema.names
+        return [name for name in names if name != "line"] if len(names) > 1 else []
+
+    @property
     def head(self) -> bytes:
         """What begins every file."""
         return self.encoder.head if self.encoder else b""
