@@ -77,14 +77,14 @@ def add_version(value: bytes | None, version: OffsetVersion) -> bytes:
     if value is None:
         return _HEADER.pack(_MARK, 1) + _encode_version(version)
     if value[0] != _MARK:
-        value = _encode_versions([newest_version(value)])
+        value = _HEADER.pack(_MARK, 1) + _encode_version(newest_version(value))
     last_ms: int = _VERSION.unpack_from(value, _HEADER.size)[1]
     if version.time_ms < last_ms:
         version = OffsetVersion(version.epoch, last_ms, version.body)
     added = _encode_version(version)
     if value[1] < MAX_VERSIONS and len(value) + len(added) <= MAX_HISTORY_BYTES:
         return _HEADER.pack(_MARK, value[1] + 1) + added + value[_HEADER.size :]
-    return _encode_versions(_thin_out([version, *decode_versions(value)]))
+    return _thin_out(added + value[_HEADER.size :], value[1] + 1)
 
 
 def version_at(value: bytes, time_ms: int) -> OffsetVersion | None:
@@ -93,24 +93,27 @@ def version_at(value: bytes, time_ms: int) -> OffsetVersion | None:
     return next((version for version in versions if version.time_ms <= time_ms), None)
 
 
-def _thin_out(versions: list[OffsetVersion]) -> list[OffsetVersion]:
-    """Return the versions to keep, newest first, within the bounds."""
-    kept = list(versions)
-    size = sum(_encoded_size(version) for version in kept)
-    while len(kept) > 2 and (len(kept) > MAX_VERSIONS or size > MAX_HISTORY_BYTES):
-        now_ms = kept[0].time_ms
-        missed_least = min(
-            range(1, len(kept) - 1),
-            key=lambda i: (
-                (kept[i - 1].time_ms - kept[i + 1].time_ms) / (now_ms - kept[i + 1].time_ms + 1)
-            ),
-        )
-        size -= _encoded_size(kept.pop(missed_least))
-    return kept
-
-
-def _encode_versions(versions: list[OffsetVersion]) -> bytes:
-    return _HEADER.pack(_MARK, len(versions)) + b"".join(map(_encode_version, versions))
+def _thin_out(encoded: bytes, count: int) -> bytes:
+    """Return the value of the versions to keep, within the bounds. `encoded` has `count` versions,
+    newest first, which are not decoded: this is a part of each commit.
+    """
+    times, pieces, position = list[int](), list[bytes](), 0
+    for _ in range(count):
+        _, time_ms, size = _VERSION.unpack_from(encoded, position)
+        end = position + _VERSION.size + max(size, 0)
+        times.append(time_ms)
+        pieces.append(encoded[position:end])
+        position = end
+    now_ms, total = times[0], len(encoded)
+    while len(times) > 2 and (len(times) > MAX_VERSIONS or total > MAX_HISTORY_BYTES):
+        missed = [
+            (newer - older) / (now_ms - older + 1)
+            for newer, older in zip(times, times[2:], strict=False)
+        ]
+        least = missed.index(min(missed)) + 1
+        total -= len(pieces.pop(least))
+        times.pop(least)
+    return _HEADER.pack(_MARK, len(times)) + b"".join(pieces)
 
 
 def _encode_version(version: OffsetVersion) -> bytes:
@@ -125,7 +128,3 @@ def _decode_version(value: bytes, position: int) -> tuple[OffsetVersion, int]:
     if size == _REMOVED:
         return OffsetVersion(epoch, time_ms, None), position
     return OffsetVersion(epoch, time_ms, value[position : position + size]), position + size
-
-
-def _encoded_size(version: OffsetVersion) -> int:
-    return _VERSION.size + len(version.body or b"")
