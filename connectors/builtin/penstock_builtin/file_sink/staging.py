@@ -85,7 +85,7 @@ class Layout:
 
     @property
     def left_out(self) -> list[str]:
-        """Columns that a text does not have, where nobody chose the one that it has."""
+        """Columns that are not written, where `text.column` does not name the one that is."""
         if self.config.format != "text" or self.config.text_column:
             return []
         names = self.schema.names

@@ -151,11 +151,8 @@ def _parse_whole(texts: pa.Array, target: pa.DataType) -> pa.Array:
         return plain.cast(target)
     except pa.ArrowInvalid:  # one of them is too large
         limit = 1 << (target.bit_width - 1)
-        short = pc.less_equal(pc.utf8_length(plain), 25)  # Python refuses thousands of digits
-        numbers = (
-            None if text is None else int(text)
-            for text in pc.if_else(short, plain, _significant(plain)).to_pylist()
-        )
+        texts_of = _significant(plain).to_pylist()  # Python refuses thousands of digits
+        numbers = (None if text is None else int(text) for text in texts_of)
         return pa.array([n if n is not None and -limit <= n < limit else None for n in numbers],
                         target)  # fmt: skip
 

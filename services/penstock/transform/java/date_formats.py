@@ -56,14 +56,18 @@ def milliseconds_pattern(pattern: str) -> str:
     return "(?s)" + "".join(_part_regex(part[0], part[1]) for part in PART.finditer(pattern))
 
 
+def literal_text(part: str) -> str:
+    """Return what a part of a pattern without a letter stands for: quotes are taken away."""
+    return part[1:-1].replace("''", "'") or "'" if part.startswith("'") else part
+
+
 def _part_regex(part: str, letter: str | None) -> str:
     if letter == "S":
         return "[0-9]{3}"
     if letter is not None:
         counted = letter in _DIGITS and len(part) == 2
         return "[0-9]{2}" if counted else ".+?"
-    text = part[1:-1].replace("''", "'") or "'" if part.startswith("'") else part
-    return re.sub(r"[^A-Za-z0-9 ]", lambda sign: f"\\{sign[0]}", text)
+    return re.sub(r"[^A-Za-z0-9 ]", lambda sign: f"\\{sign[0]}", literal_text(part))
 
 
 def _translate_parts(text: str, path: str) -> Iterator[str]:

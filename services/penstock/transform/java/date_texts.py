@@ -13,16 +13,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.transform.java.date_formats import translate_date_format
+from penstock.transform.java.date_formats import PART, literal_text, translate_date_format
 
-_PART: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _UNITS_US: Final = (("S", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("HhKka", 3_600_000_000))
-_DAY_US: Final = 86_400_000_000
-_CYCLE_US: Final = 146_097 * _DAY_US
+DAY_US: Final = 86_400_000_000
+_CYCLE_US: Final = 146_097 * DAY_US
 """400 years, after which the calendar repeats."""
-_FIRST_US: Final = -719_162 * _DAY_US
+FIRST_US: Final = -719_162 * DAY_US
 """The beginning of the year 1."""
 
 
@@ -45,9 +44,9 @@ class DateText:
     @property
     def unit_us(self) -> int:
         """Microseconds of the smallest unit that the text tells apart."""
-        letters = {part[2] for part in _PART.finditer(self.pattern) if part[2]}
+        letters = {part[1] for part in PART.finditer(self.pattern) if part[1]}
         found = (unit for names, unit in _UNITS_US if letters.intersection(names))
-        return next(found, _DAY_US)
+        return next(found, DAY_US)
 
     def units(self, times_us: pa.Array) -> pa.Array:
         """Return times in microseconds as the number of units since 1970, rounded down."""
@@ -64,13 +63,13 @@ class DateText:
     def spark_text_of(self, units: int) -> str:
         """Return the text of a time in units of any year."""
         us = units * self.unit_us
-        cycles = (us - _FIRST_US) // _CYCLE_US  # since the year 1
+        cycles = (us - FIRST_US) // _CYCLE_US  # since the year 1
         time = _EPOCH + timedelta(microseconds=us - cycles * _CYCLE_US)
         return self._write(time, time.year + 400 * cycles)
 
     def _write(self, time: datetime, year: int | None = None) -> str:
-        has_era = any(part[2] == "G" for part in _PART.finditer(self.pattern))
-        parts = _PART.finditer(self.pattern)
+        has_era = any(part[1] == "G" for part in PART.finditer(self.pattern))
+        parts = PART.finditer(self.pattern)
         return "".join(_text_of_part(part, time, year, has_era=has_era) for part in parts)
 
 
@@ -85,14 +84,12 @@ def divide_down(numbers: pa.Array, divisor: int) -> pa.Array:
 def _text_of_part(
     part: re.Match[str], time: datetime, year: int | None = None, *, has_era: bool = False
 ) -> str:
-    letter = part[2]
+    letter = part[1]
     if letter is not None and year is not None and letter in "yG":
         return _era(year) if letter == "G" else _far_year(year, len(part[0]), has_era=has_era)
     if letter is not None:
         return _LETTERS[letter](time, len(part[0]))
-    if part[1] is not None:
-        return part[1].replace("''", "'") or "'"
-    return part[0]
+    return literal_text(part[0])
 
 
 def _era(year: int) -> str:

@@ -17,13 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.transform.column_kernel import ColumnSource
-from penstock.transform.java.date_formats import PART
-from penstock.transform.java.date_texts import DateText, divide_down
+from penstock.transform.java.date_formats import PART, literal_text
+from penstock.transform.java.date_texts import DAY_US, FIRST_US, DateText, divide_down
 
 INSTANT: Final = pa.timestamp("us", "UTC")
 """Spark's timestamp with time zone; the engine's time zone is UTC."""
 
-DAY_US: Final = 86_400_000_000
 _DAY: Final = DateText("yyyy-MM-dd")
 _ISO: Final = DateText("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 _ISO_TIME: Final = DateText("HH:mm:ss.SSS'Z'")
@@ -42,14 +41,14 @@ def format_iso(times: pa.Array, *, time_only: bool) -> pa.Array:
 
 _CANONICAL: Final = "yyyy-MM-dd HH:mm:ss.SSS"
 """How Arrow writes a time in milliseconds: a letter of it is a digit."""
-_FIRST_US, _END_US = -719_162 * DAY_US, 2_932_897 * DAY_US
-"""The years that have four digits: 1 to 9999."""
+_END_US: Final = 2_932_897 * DAY_US
+"""The end of the year 9999, the last one of four digits."""
 
 
 def write_times(units: pa.Array, text: DateText) -> pa.Array:
     """Return the texts of times in units of a text (`DateText.unit_us`)."""
     pieces = _pieces(text.pattern)
-    first, last = _FIRST_US // text.unit_us, _END_US // text.unit_us
+    first, last = FIRST_US // text.unit_us, _END_US // text.unit_us
     limits = pc.min_max(units).as_py()
     if pieces and limits["min"] is not None and first <= limits["min"] <= limits["max"] < last:
         factor = pa.scalar(text.unit_us // 1_000, pa.int64())
@@ -72,7 +71,7 @@ def _pieces(pattern: str) -> list[str | tuple[int, int]]:
     for part in PART.finditer(pattern):
         at = _CANONICAL.find(part[0])
         if part[1] is None:
-            found.append(_literal(part[0]))
+            found.append(literal_text(part[0]))
         elif at < 0 or part[0] not in _FIELDS:
             return []
         else:
@@ -96,12 +95,6 @@ def _join(pieces: list[str | tuple[int, int]]) -> list[str | tuple[int, int]]:
         else:
             joined.append(piece)
     return joined
-
-
-def _literal(part: str) -> str:
-    if not part.startswith("'"):
-        return part
-    return part[1:-1].replace("''", "'") or "'"
 
 
 def write_instants(instants: pa.Array, pattern: str) -> pa.Array:
@@ -207,7 +200,9 @@ def parsing_regex(pattern: str) -> str:
     if any(after[0] == "SSS" and before[1] is not None for before, after in pairwise(parts)):
         return ""  # Spark does not read milliseconds right behind digits
     found = (
-        re.sub(r"[^A-Za-z0-9]", _escape, _literal(part[0])) if part[1] is None else _FIELDS[part[0]]
+        re.sub(r"[^A-Za-z0-9]", _escape, literal_text(part[0]))
+        if part[1] is None
+        else _FIELDS[part[0]]
         for part in parts
     )
     return rf"\A(?i:{''.join(found)})\z"

@@ -19,8 +19,8 @@ from penstock.transform.column_kernel import ColumnSource, convert_column
 from penstock.transform.java.cast_kernels import cast_source
 from penstock.transform.java.casts import TARGETS, TIME, cast_expression
 from penstock.transform.java.date_formats import milliseconds_pattern, translate_date_format
+from penstock.transform.java.date_texts import DAY_US
 from penstock.transform.java.time_kernels import (
-    DAY_US,
     INSTANT,
     ParsedTime,
     ScaledTime,
