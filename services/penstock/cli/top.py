@@ -93,7 +93,7 @@ def _busiest(tasks: Sequence[Mapping[str, Any]]) -> str | None:
     shares = [
         (max((share for name, share in of.items() if name != "source"), default=0.0), text)
         for task in tasks
-        if task["state"] == "RUNNING" and (of := task.get("shares"))
+        if task["state"] == "RUNNING" and (of := task.get("time_shares"))
         if (text := task.get("busy_with"))
     ]
     return max(shares)[1] if shares else None

@@ -186,8 +186,8 @@ TASK_METRICS: Final = (
     *(
         TaskMetric(
             f"metrics.shares.{name}",
-            f"share_{name}",
-            f"share.{name}",
+            f"time_share_{name}",
+            f"time_share.{name}",
             "1",
             f"Share of the last minute in which the task {words}.",
             is_counter=False,

@@ -259,7 +259,7 @@ def test_rows_and_rates_are_shown(penstock, gateway, made, capsys):
 
     def shares() -> dict[str, float]:
         (one,) = gateway.get("/v1/status", params={"connector": name}).json()["connectors"]
-        return one["tasks"][0]["shares"] or {}
+        return one["tasks"][0]["time_shares"] or {}
 
     # 50 rows a second: most of the time there are none
     wait_until(lambda: shares().get("source", 0) > 0.5, 60, "a task that waits for rows")

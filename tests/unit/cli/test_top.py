@@ -47,9 +47,9 @@ def test_a_warning_about_a_connector_hides_no_reason_of_its_tasks():
 def test_a_running_task_says_what_it_does_and_how_often_it_commits():
     rates, busy = Rates(), "waits for the sink to commit, 62% of the time"
     rates.rows(look(1, batches=4), 1.0)
-    doing = {"busy_with": busy, "shares": {"source": 0.3, "sink": 0.62}}
+    doing = {"busy_with": busy, "time_shares": {"source": 0.3, "sink": 0.62}}
     found = look(1, batches=9, **doing)
-    idle = {"busy_with": "waits for rows", "shares": {"source": 0.99, "sink": 0.01}}
+    idle = {"busy_with": "waits for rows", "time_shares": {"source": 0.99, "sink": 0.01}}
     found["connectors"][0]["tasks"].insert(
         0, {**found["connectors"][0]["tasks"][0], "id": 1} | idle
     )

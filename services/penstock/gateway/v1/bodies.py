@@ -252,7 +252,7 @@ class TaskNumbers(ResponseBody):
     batches: int | None = None
     rows_left: int | None = None
     bytes_left: int | None = None
-    shares: dict[str, float] | None = None
+    time_shares: dict[str, float] | None = None
     busy_with: str | None = None
 
     @classmethod
@@ -276,7 +276,7 @@ class TaskNumbers(ResponseBody):
             body.rows_left = None if reported.rows_left < 0 else reported.rows_left
             body.bytes_left = None if reported.bytes_left < 0 else reported.bytes_left
             shares = None if reported.metrics is None else reported.metrics.shares
-            body.shares = None if shares is None else asdict(shares)
+            body.time_shares = None if shares is None else asdict(shares)
             body.busy_with = describe_shares(shares)
         return body
 
