@@ -4,7 +4,15 @@ import struct
 import time
 
 import pytest
-from confluent_kafka.admin import ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
 from penstock_kafka import CheckpointSource, HeartbeatSource, KafkaSink, MirrorSource
 from penstock_kafka.mirror.offset_syncs import OffsetSyncStore
 from penstock_kafka.mirror.policy import NameFilter, ReplicationPolicy
@@ -13,6 +21,8 @@ from penstock_kafka.mirror.records import Checkpoint, OffsetSync
 from penstock_connector import Partition
 from penstock_connector._config import read_config
 from penstock_connector.testing import RemoteError, alter_offsets, plan, sink_task, source_task
+from penstock_kit.testing import wait_until
+from support.kafka import PASSWORD, USER
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
@@ -154,6 +164,84 @@ def test_partitions_that_appear_are_added_in_the_target(kafka, topic):
     kafka.produce(topic, [(None, b"x")], partition=3)
     move(kafka, topic, 1)
     assert [one.partition() for one in kafka.read(f"A.{topic}")] == [3]
+
+
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
+READ, WRITE, ALL = AclOperation.READ, AclOperation.WRITE, AclOperation.ALL
+
+
+def rights(kafka, topic):
+    """Return who may and may not do what with a topic."""
+    pattern = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
+    of_topic = AclBindingFilter(*pattern, None, None, AclOperation.ANY, AclPermissionType.ANY)
+    admin = kafka.admin()
+    found = admin.describe_acls(of_topic, request_timeout=30).result(30)
+    return {(one.principal, one.host, one.operation, one.permission_type) for one in found}
+
+
+def give(kafka, topic, *given):
+    pattern = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
+    admin = kafka.admin()
+    for answer in admin.create_acls([AclBinding(*pattern, *one) for one in given]).values():
+        answer.result(30)
+
+
+@pytest.fixture
+def only_rights_of(kafka, topic):
+    """Take rights to topics away again: other tests expect those that they give themselves."""
+    yield
+    admin, literal, operation = kafka.admin(), ResourcePatternType.LITERAL, AclOperation.ANY
+    filters = [
+        AclBindingFilter(
+            ResourceType.TOPIC, name, literal, None, None, operation, AclPermissionType.ANY
+        )
+        for name in (topic, f"A.{topic}")
+    ]
+    for answer in admin.delete_acls(filters).values():
+        answer.result(30)
+    for name in (topic, f"A.{topic}"):
+        wait_until(lambda name=name: not rights(kafka, name), 30, "the rights to be gone")
+
+
+@pytest.mark.usefixtures("only_rights_of")
+def test_users_may_read_the_mirror_and_never_write_it(kafka, topic, caplog):
+    kafka.create_topic(topic)
+    given = [
+        ("User:reader", "10.0.0.1", READ, ALLOW), ("User:writer", "*", WRITE, ALLOW),
+        ("User:owner", "*", ALL, ALLOW), ("User:nobody", "*", WRITE, DENY),
+        ("User:banned", "*", ALL, DENY),
+    ]  # fmt: skip
+    give(kafka, topic, *given)
+    expected = {
+        ("User:reader", "10.0.0.1", READ, ALLOW), ("User:owner", "*", READ, ALLOW),
+        ("User:nobody", "*", WRITE, DENY), ("User:banned", "*", ALL, DENY),
+    }  # fmt: skip
+    off = clusters(kafka, topic, sync__topic__acls__enabled="false")
+    with source_task(MirrorSource, off):
+        assert rights(kafka, f"A.{topic}") == set()
+    often = clusters(kafka, topic, sync__topic__acls__interval__seconds="1")
+    with source_task(MirrorSource, often):
+        wait_until(lambda: rights(kafka, f"A.{topic}") == expected, 30, "the rights")
+        more = ("User:later", "*", READ, ALLOW)
+        give(kafka, topic, more)
+        wait_until(lambda: rights(kafka, f"A.{topic}") == expected | {more}, 30, "a new right")
+    assert rights(kafka, topic) == {*given, more}
+    assert "are not mirrored" not in caplog.text
+
+
+def test_rights_that_may_not_be_seen_are_logged_and_stop_nothing(kafka, topic, caplog):
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, b"x")])
+    given = clusters(kafka, topic) | {
+        "source.cluster.bootstrap.servers": kafka.guarded,
+        "source.cluster.security.protocol": "SASL_PLAINTEXT",
+        "source.cluster.sasl.username": USER,
+        "source.cluster.sasl.password": PASSWORD,
+    }
+    cluster = (ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
+    with kafka.forbid(cluster), source_task(MirrorSource, given) as task:
+        assert [row["value"] for row in task.rows(1)] == [b"x"]
+    assert "rights to topics of the source are not mirrored" in caplog.text
 
 
 def test_groups_have_checkpoints_and_may_move(kafka, topic):

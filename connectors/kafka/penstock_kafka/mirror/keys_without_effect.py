@@ -9,7 +9,6 @@ from penstock_connector import key
 from penstock_connector.reach import Reaching
 
 _JAVA: Final = "it names a class of Java"
-_RIGHTS: Final = "rights are not mirrored"
 _OFTEN: Final = "topics are listed every ten seconds"
 _EACH_TIME: Final = "groups are listed at each checkpoint"
 _CREATED: Final = "`topic.creation.…` of the sink has that"
@@ -29,8 +28,6 @@ class KeysWithoutEffect(Reaching):
     refresh_topics_interval: str = _without_effect("refresh.topics.interval.seconds", _OFTEN)
     refresh_groups_enabled: str = _without_effect("refresh.groups.enabled", _EACH_TIME)
     refresh_groups_interval: str = _without_effect("refresh.groups.interval.seconds", _EACH_TIME)
-    sync_topic_acls: str = _without_effect("sync.topic.acls.enabled", _RIGHTS)
-    sync_topic_acls_interval: str = _without_effect("sync.topic.acls.interval.seconds", _RIGHTS)
     sync_group_offsets_interval: str = _without_effect(
         "sync.group.offsets.interval.seconds", "groups get their offsets with each checkpoint"
     )

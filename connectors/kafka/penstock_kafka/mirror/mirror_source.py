@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,10 +20,11 @@ from penstock_kafka.kafka_source import RESETS
 from penstock_kafka.mirror.config import MirrorConfig, unused_client_keys
 from penstock_kafka.mirror.policy import NameFilter
 from penstock_kafka.mirror.target_topics import EXCLUDED, TargetTopics
+from penstock_kafka.mirror.topic_rights import TopicRights
 from penstock_kafka.time_offsets import require_reset, resolve_offsets
 from penstock_kafka.topic_reader import Naming, Reading, TopicReader
 
-_OF_TARGET: Final = ("replication.factor", "sync.topic.configs.", "config.properties.exclude")
+_OF_TARGET: Final = ("replication.factor", "sync.topic.", "config.properties.exclude")
 _NO_TARGET: Final = "without `target.cluster.bootstrap.servers`, topics are created by the sink"
 _RESET: Final = "auto.offset.reset"
 _BATCH_ROWS: Final = 50_000
@@ -54,6 +56,15 @@ class MirrorSourceConfig(MirrorConfig):
     )
     sync_topic_configs_interval_seconds: int = key(
         600, doc="Seconds after which topics and settings are compared again.", group="Topics"
+    )
+    sync_topic_acls_enabled: bool = key(
+        True,
+        doc="Whether users get the rights to topics of the target that they have to those of the "
+        "source, but for writing.",
+        group="Topics",
+    )
+    sync_topic_acls_interval_seconds: int = key(
+        600, doc="Seconds after which rights are compared again.", group="Topics"
     )
     config_properties_exclude: tuple[str, ...] = key(
         EXCLUDED, doc="Settings that are left out: regular expressions.", group="Topics"
@@ -117,6 +128,13 @@ class MirrorSourceConfig(MirrorConfig):
             self.sync_topic_configs_enabled,
             excluded,
         )
+
+    def topic_rights(self) -> TopicRights | None:
+        """Return what gives users their rights in the target; None where nothing does."""
+        target = self.target_admin_broker()
+        if target is None or not self.sync_topic_acls_enabled:
+            return None
+        return TopicRights(self.source_admin_broker(), target)
 
     def mirrored(self) -> dict[str, int]:
         """Return the number of partitions of each topic of the source that is mirrored."""
@@ -183,8 +201,15 @@ class MirrorSource(Source[MirrorSourceConfig]):
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Make the topics of the target fit, and read from the offsets of the partitions."""
         config = self.config
-        self._topics = sorted({str(one.key["topic"]) for one in partitions})
-        self._target = config.target_topics()
+        topics = sorted({str(one.key["topic"]) for one in partitions})
+        names = {topic: config.policy.remote_name(topic) for topic in topics}
+        self._syncs = []
+        if (target := config.target_topics()) is not None:
+            every_s = config.sync_topic_configs_interval_seconds
+            self._syncs.append(_Periodic(partial(target.ensure, names), every_s))
+        if (rights := config.topic_rights()) is not None:
+            every_s = config.sync_topic_acls_interval_seconds
+            self._syncs.append(_Periodic(partial(rights.sync, names), every_s))
         self._sync_target()
         keys = config.consumer_keys
         reading = Reading(
@@ -204,16 +229,12 @@ class MirrorSource(Source[MirrorSourceConfig]):
         self._reader = TopicReader(reading, partitions, naming)
 
     def _sync_target(self) -> None:
-        seconds = self.config.sync_topic_configs_interval_seconds
-        self._synced_until = time.monotonic() + (seconds if seconds > 0 else float("inf"))
-        if self._target is not None:
-            remote_name = self.config.policy.remote_name
-            self._target.ensure({topic: remote_name(topic) for topic in self._topics})
+        for sync in self._syncs:
+            sync.run_when_due()
 
     def read_batch(self) -> Batch | None:
         """Return the messages of one partition."""
-        if time.monotonic() > self._synced_until:
-            self._sync_target()
+        self._sync_target()
         return self._reader.read_batch()
 
     def wait(self, timeout: float) -> None:
@@ -224,6 +245,20 @@ class MirrorSource(Source[MirrorSourceConfig]):
         """Leave the brokers."""
         if reader := getattr(self, "_reader", None):
             reader.close()
+
+
+class _Periodic:
+    """Something that is done at once, and again after some seconds; 0 or less: only once."""
+
+    def __init__(self, action: Callable[[], None], every_s: int) -> None:
+        self._action, self._every_s = action, every_s if every_s > 0 else float("inf")
+        self._due_at = 0.0
+
+    def run_when_due(self) -> None:
+        now = time.monotonic()
+        if now >= self._due_at:
+            self._due_at = now + self._every_s
+            self._action()
 
 
 def _key(config: MirrorConfig, topic: str, number: int) -> dict[str, Any]:
