@@ -490,8 +490,8 @@ def keys_of(both: Both, topic: str) -> list[int]:
 PLAIN_KEYS: Final = {"key.converter": JSON, "key.converter.schemas.enable": "false"}
 
 
-def test_debezium_for_postgresql_moves_here(both: Both) -> None:
-    """No change is lost, and only those of the last transaction come again."""
+def test_debezium_for_postgresql_moves_here_and_back(both: Both) -> None:
+    """No change is lost, and only those of the last transaction come again, on the way here."""
     topic = "shop.public.people"
     both.kafka.create_topic(topic)
     with PostgresqlServer("wal_level=logical") as server:
@@ -523,10 +523,16 @@ def test_debezium_for_postgresql_moves_here(both: Both) -> None:
         wait_until(lambda: len(keys_of(both, topic)) >= 8, SOON, "changes that we read")
         assert keys_of(both, topic) == [0, 1, 2, 3, *(2, 3), 4, 1]
         assert both.kafka.read(topic)[-1].value() is None
-        both.stop_here("postgres")  # before the server ends
+        both.stop_here("postgres")
+        server.sql("INSERT INTO people VALUES (5)")
+        both.run("export", "--connector", "postgres", "--apply", "--start")
+        server.sql("INSERT INTO people VALUES (6)")
+        wait_until(lambda: 6 in keys_of(both, topic), SOON, "changes that Debezium reads")
+        assert keys_of(both, topic)[8:] == [5, 6]
+        both.connect.stop("postgres")  # before the server ends
 
 
-def test_debezium_for_mysql_moves_here(both: Both) -> None:
+def test_debezium_for_mysql_moves_here_and_back(both: Both) -> None:
     topic = "shop.shop.people"
     both.kafka.create_topic(topic)
     both.kafka.create_topic("history")
@@ -562,3 +568,10 @@ def test_debezium_for_mysql_moves_here(both: Both) -> None:
         wait_until(lambda: len(keys_of(both, topic)) >= 8, SOON, "changes that we read")
         assert keys_of(both, topic) == [0, 1, 2, 3, *(2, 3), 4, 1]
         both.stop_here("mysql")
+        server.sql("INSERT INTO shop.people VALUES (5)")
+        (plan,) = both.run("export", "--connector", "mysql", "--apply", "--start")
+        assert "snapshot.mode=recovery" in plan["offsets"][0]["note"]
+        server.sql("INSERT INTO shop.people VALUES (6)")
+        wait_until(lambda: 6 in keys_of(both, topic), SOON, "changes that Debezium reads")
+        assert keys_of(both, topic)[8:] == [5, 6]
+        both.connect.stop("mysql")

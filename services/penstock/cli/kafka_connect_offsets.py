@@ -5,9 +5,10 @@ stores there depends on its class; what it is here decides how it is translated:
 
 - a sink's positions in topics are the same in both
 - `file-source`   `{"filename"} {"position"}` ↔ `{"file"} {"position"}`
-- `jdbc-source`   `{"protocol", "table"} {…}` → `{"table"} {…}`, without a way back
+- `jdbc-source`   `{"protocol", "table"} {…}` → `{"table"} {…}`; back only the number of a table that
+  has an offset there, whose driver knows its name
 - `mirror-source`   the same in both, as MirrorMaker writes it; checkpoints and heartbeats need none
-- `mysql-cdc`, `postgres-cdc`   Debezium's place in the log, between two transactions
+- `mysql-cdc`, `postgres-cdc`   Debezium's place in the log ↔ ours, between two transactions
 
 What has no equal is reported, never guessed.
 """
@@ -70,19 +71,24 @@ def import_offsets(
 
 
 def export_offsets(
-    becomes: str, kind: str, config: Mapping[str, str], offsets: Sequence[Offset]
+    becomes: str,
+    kind: str,
+    config: Mapping[str, str],
+    offsets: Sequence[Offset],
+    there: Sequence[Offset] = (),
 ) -> list[TranslatedOffset]:
     """Translate offsets of ours for Kafka Connect; arguments as of `import_offsets`, where `config`
-    is that of the connector there.
+    is that of the connector there, and `there` are the offsets that it has.
     """
     if kind == _SINK:
         return [TranslatedOffset(one, one) for one in offsets]
-    if becomes in _MIRRORS:
-        return [_keep_mirror(becomes, one) for one in offsets]
-    if becomes != "file-source":
+    if becomes == "jdbc-source":
+        return [_export_table(one, there) for one in offsets]
+    translate = _EXPORTS.get(becomes)
+    if translate is None:
         loss = f"an offset of {becomes} has more in it than the class there can read"
         return [TranslatedOffset(one, loss=loss) for one in offsets]
-    return [_export_file(one, config) for one in offsets]
+    return [translate(one, config) for one in offsets]
 
 
 def match_tables(
@@ -154,6 +160,28 @@ def _import_jdbc(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
     return TranslatedOffset(offset, {"partition": {"table": table}, "offset": here})
 
 
+def _export_table(offset: Offset, there: Sequence[Offset]) -> TranslatedOffset:
+    table, stored = offset["partition"].get("table"), offset["offset"]
+    if stored.keys() - {"incrementing", "gaps"} or not _is_count(stored.get("incrementing")):
+        loss = "only the number of `mode=incrementing` is the same in both"
+        return TranslatedOffset(offset, loss=loss)
+    named = [one["partition"] for one in there if _is_named(one["partition"], table)]
+    if len(named) != 1:
+        loss = f"Kafka Connect has no offset of {table} that shows how its driver names the table"
+        return TranslatedOffset(offset, loss=loss)
+    (partition,) = named
+    note = ""
+    if stored.get("gaps"):
+        note = "rows that appear below the last number are read here, and never there"
+    after = {"partition": partition, "offset": {"incrementing": stored["incrementing"]}}
+    return TranslatedOffset(offset, after, note=note)
+
+
+def _is_named(partition: Mapping[str, Any], table: Any) -> bool:
+    name = partition.get("table")
+    return name == table or (isinstance(name, str) and name.partition(".")[2] == table)
+
+
 def _import_mysql(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
     """Debezium's file and position are those behind the last transaction, or where the one begins
     that `event` and `row` count in.
@@ -176,6 +204,38 @@ def _import_mysql(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset
     return TranslatedOffset(offset, here, repeats=repeats)
 
 
+def _export_mysql(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
+    """Debezium goes on at the place, with the tables that its history of schemas has there."""
+    stored = offset["offset"]
+    if stored.get("snapshot"):
+        return TranslatedOffset(offset, loss=_READS_TABLES)
+    if stored.get("prepared"):
+        loss = "transactions are prepared (XA) and not ended: Debezium cannot go back to them"
+        return TranslatedOffset(offset, loss=loss)
+    if not stored.get("file"):
+        return TranslatedOffset(offset, loss="it has no file of the binary log")
+    place = {"file": stored["file"], "pos": stored.get("pos") or _MYSQL_FIRST}
+    if stored.get("gtid"):
+        place["gtids"] = stored["gtid"]
+    there = {"partition": {"server": config.get("topic.prefix", "")}, "offset": place}
+    repeats = _PART_REPEATS if stored.get("rows") else ""
+    return TranslatedOffset(offset, there, repeats=repeats, note=_HISTORY_NOTE)
+
+
+_MYSQL_FIRST: Final = 4
+"""Where the first event of a binary log is."""
+
+_READS_TABLES: Final = "tables are still read here, row by row: let that end first"
+_PART_REPEATS: Final = (
+    "a transaction was given in part here, and Debezium counts its rows otherwise: those that were "
+    "sent already come again"
+)
+_HISTORY_NOTE: Final = (
+    "Debezium's history of schemas ends where it stopped: if tables were altered since, let it "
+    "begin once with snapshot.mode=recovery"
+)
+
+
 def _import_postgres(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
     """`lsn_commit` is the place behind the last transaction that ended; `lsn` is that of the last
     change, which may be of a later one.
@@ -194,6 +254,21 @@ def _import_postgres(offset: Offset, config: Mapping[str, str]) -> TranslatedOff
         "transaction may come again"
     )
     return TranslatedOffset(offset, here, repeats=repeats)
+
+
+def _export_postgres(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
+    """A place behind a transaction: Debezium begins at the first one that commits after it."""
+    stored = offset["offset"]
+    if stored.get("snapshot"):
+        return TranslatedOffset(offset, loss=_READS_TABLES)
+    high, _, low = str(stored.get("lsn", "")).partition("/")
+    try:
+        lsn = int(high, 16) << 32 | int(low, 16)
+    except ValueError:
+        return TranslatedOffset(offset, loss="it has no place in the log")
+    place = {"lsn": lsn, "lsn_proc": lsn, "lsn_commit": lsn}
+    there = {"partition": {"server": config.get("topic.prefix", "")}, "offset": place}
+    return TranslatedOffset(offset, there, repeats=_PART_REPEATS if stored.get("within") else "")
 
 
 def _snapshot_loss(stored: Mapping[str, Any]) -> str:
@@ -216,20 +291,25 @@ _MIRROR: Final = "mirror-source"
 _MIRRORS: Final = (_MIRROR, "mirror-checkpoint-source", "mirror-heartbeat-source")
 
 
-def _keep_mirror(becomes: str, offset: Offset) -> TranslatedOffset:
+def _keep_mirror(becomes: str, offset: Offset, _config: Mapping[str, str]) -> TranslatedOffset:
     if becomes == _MIRROR:
         return TranslatedOffset(offset, offset)
     return TranslatedOffset(offset, note="it says nothing: the next one is written by the clock")
 
 
-def _import_mirror(becomes: str, offset: Offset, _config: Mapping[str, str]) -> TranslatedOffset:
-    return _keep_mirror(becomes, offset)
+_Translations: TypeAlias = Mapping[str, Callable[[Offset, Mapping[str, str]], TranslatedOffset]]
 
-
-_IMPORTS: Final[Mapping[str, Callable[[Offset, Mapping[str, str]], TranslatedOffset]]] = {
+_OF_MIRRORS: Final[_Translations] = {name: partial(_keep_mirror, name) for name in _MIRRORS}
+_IMPORTS: Final[_Translations] = {
+    **_OF_MIRRORS,
     "file-source": _import_file,
     "jdbc-source": _import_jdbc,
-    **{name: partial(_import_mirror, name) for name in _MIRRORS},
     "mysql-cdc": _import_mysql,
     "postgres-cdc": _import_postgres,
+}
+_EXPORTS: Final[_Translations] = {
+    **_OF_MIRRORS,
+    "file-source": _export_file,
+    "mysql-cdc": _export_mysql,
+    "postgres-cdc": _export_postgres,
 }

@@ -201,8 +201,8 @@ def _plan_export(
         return None
     becomes = _becomes(gateway, stored["config"].get("connector.class", ""))
     offsets = _offsets_here(gateway, there.name)
-    translated = export_offsets(becomes, there.kind, there.config, offsets)
     before = connect.list_offsets(there.name)
+    translated = export_offsets(becomes, there.kind, there.config, offsets, before)
     state = stored["target_state"]
     return plan_export(there, becomes, translated, before, state, options, connect.url)
 

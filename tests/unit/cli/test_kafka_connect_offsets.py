@@ -92,8 +92,38 @@ def test_a_query_and_a_bulk_copy_have_no_offset_to_go_on_from():
     assert "query" in query.loss
     bulk = imported("jdbc-source", {"mode": "bulk"}, {"table": "t"}, {})
     assert (bulk.after, bulk.loss) == (None, "")
-    (back,) = export_offsets("jdbc-source", "source", {}, [of({"table": "t"}, {"incrementing": 1})])
-    assert back.loss
+
+
+def exported(becomes, stored, config=None, there=()):
+    partition = {"table": "orders"} if becomes == "jdbc-source" else {"server": "s"}
+    (one,) = export_offsets(becomes, "source", config or {}, [of(partition, stored)], there)
+    return one
+
+
+@pytest.mark.parametrize("name", ["orders", "shop.orders"])
+def test_a_table_goes_back_by_the_name_that_it_has_there(name):
+    there = [of({"protocol": "1", "table": known}, {"incrementing": 1}) for known in (name, "o")]
+    back = exported("jdbc-source", {"incrementing": 9}, there=there)
+    assert back.after == of({"protocol": "1", "table": name}, {"incrementing": 9})
+    assert not back.note
+    gaps = exported("jdbc-source", {"incrementing": 9, "gaps": "3-4"}, there=there)
+    assert "never there" in gaps.note
+
+
+@pytest.mark.parametrize(
+    ("stored", "names", "word"),
+    [
+        ({"incrementing": 9}, ["a.orders", "b.orders"], "how its driver names"),
+        ({"incrementing": 9}, [], "how its driver names"),
+        ({"timestamp": "2026-01-31", "key": []}, ["orders"], "mode=incrementing"),
+        ({"incrementing": None}, ["orders"], "mode=incrementing"),
+    ],
+)
+def test_a_table_whose_offset_or_name_has_no_equal_there_says_why(stored, names, word):
+    there = [of({"protocol": "1", "table": name}, {"incrementing": 1}) for name in names]
+    back = exported("jdbc-source", stored, there=there)
+    assert back.after is None
+    assert word in back.loss
 
 
 def test_a_table_that_is_not_read_here_is_a_loss_not_a_silent_new_beginning():
@@ -144,6 +174,41 @@ def test_the_last_commit_of_postgresql():
     partition = {"database": "shop", "slot": "debezium"}
     assert one.after == of(partition, {"lsn": "0/16C5348"})
     assert "come again" in one.repeats
+
+
+SHOP = {"topic.prefix": "shop"}
+
+
+def test_a_place_in_a_log_goes_back_to_debezium():
+    stored = {"file": "bin.000003", "pos": 154, "gtid": "u:1-5", "server": "1", "lists": {}}
+    mysql = exported("mysql-cdc", stored, SHOP)
+    place = {"file": "bin.000003", "pos": 154, "gtids": "u:1-5"}
+    assert mysql.after == of({"server": "shop"}, place)
+    assert (mysql.repeats, "snapshot.mode=recovery" in mysql.note) == ("", True)
+    assert "come again" in exported("mysql-cdc", stored | {"rows": 3, "txn": "u:6"}, SHOP).repeats
+    postgres = exported("postgres-cdc", {"lsn": "1/16C5348", "tables": [1]}, SHOP)
+    place = dict.fromkeys(("lsn", "lsn_proc", "lsn_commit"), 0x1016C5348)
+    assert (postgres.after, postgres.repeats) == (of({"server": "shop"}, place), "")
+    within = {"lsn": "1/16C5348", "within": ["1/16C5400", 7]}
+    assert "come again" in exported("postgres-cdc", within, SHOP).repeats
+
+
+@pytest.mark.parametrize(
+    ("becomes", "stored", "word"),
+    [
+        ("mysql-cdc", {"file": "b", "pos": 4, "snapshot": {"work": [1]}}, "still read here"),
+        ("postgres-cdc", {"lsn": "0/1", "snapshot": {"todo": [1]}}, "still read here"),
+        ("mysql-cdc", {"file": "b", "pos": 4, "prepared": {"x": ["a", 4]}}, "prepared (XA)"),
+        ("mysql-cdc", {"gtid": "u:1-5"}, "no file"),
+        ("postgres-cdc", {"lsn": "x"}, "no place"),
+        ("postgres-cdc", {}, "no place"),
+        ("s3-source", {"a": 1}, "more in it"),
+    ],
+)
+def test_a_place_that_debezium_cannot_go_on_from_says_why(becomes, stored, word):
+    back = exported(becomes, stored, SHOP)
+    assert back.after is None
+    assert word in back.loss
 
 
 @pytest.mark.parametrize("becomes", ["mysql-cdc", "postgres-cdc"])
