@@ -62,11 +62,15 @@ def measure_converter(
         )
     if name == "avro":
         return
-    theirs = kafka_connect.measure(kafka, options.lines, options.runs, converter)
-    rates = (options.lines / seconds for seconds in theirs)
-    report.add(f"{name}: Kafka Connect", "rows/s", *rates)
-    ratio = statistics.median(theirs) / statistics.median(ours)
-    report.add(f"{name}: Penstock to Kafka Connect", "times", ratio, note="its defaults")
+    for tuned in (False, True):
+        theirs = kafka_connect.measure(kafka, options.lines, options.runs, converter, tuned=tuned)
+        label = f"{name}: Kafka Connect, {'tuned' if tuned else 'defaults'}"
+        report.add(label, "rows/s", *(options.lines / seconds for seconds in theirs.seconds))
+        costs = (cpu_s / options.lines * 1e6 for cpu_s in theirs.cpu_s)
+        report.add(f"{label}: CPU a line", "µs", *costs)
+        report.add(f"{label}: memory", "MiB", theirs.memory / 2**20)
+        ratio = statistics.median(theirs.seconds) / statistics.median(ours)
+        report.add(f"{label}: Penstock to it", "times", ratio)
 
 
 def measure_latency(kafka: KafkaConnect, count: int, report: Report) -> None:

@@ -22,6 +22,11 @@ WARM_UP_S = 5.0
 """Seconds of moving rows before the clock starts: plans are built, and lanes opened."""
 
 
+AHEAD = 4
+"""Batches that a source may be ahead of its commits. Without a limit it makes tens of thousands of
+them while the first ones are written, and that would be measured, too."""
+
+
 @dataclass(frozen=True)
 class Busy:
     """What busy tasks did and used, by second."""
@@ -43,6 +48,7 @@ def observe(tasks: int, rate: float, rows: int, seconds: float, *, keep: bool) -
             "source.partitions": tasks,
             "source.rate": rate,
             "source.batch.rows": rows,
+            "source.gate": AHEAD * rows,
             "sink.connector.class": "verifiable-sink",
             "sink.ledger": str(folder / "ledger"),
             "batch.max.rows": rows,

@@ -127,7 +127,7 @@ def measure(report: Report, measured: Measured, runs: int) -> None:
     creations(report, cluster)
     for name in ("config", "offset", "scheduler"):
         process = next(p for n, p in cluster.processes.items() if n.startswith(name))
-        report.add(f"{name}: memory", "MiB", process.usage().total_rss / 2**20, at_most=120)
+        report.add(f"{name}: memory", "MiB", process.usage().total_memory / 2**20, at_most=120)
     defects = check_delivery_so_far(read_ledger(measured.ledger).entries).violations()
     report.add("gaps, duplicates, rows out of order", "", len(defects), at_most=0)
 

@@ -58,7 +58,7 @@ def measure(report: Report, cluster: Cluster, runs: int) -> None:
         client.get("/").raise_for_status()
         ready.append(time.monotonic() - began)
         time.sleep(2)  # what a start leaves behind is collected
-        memory.append(process.usage().total_rss / 1e6)
+        memory.append(process.usage().total_memory / 1e6)
         if run < runs - 1:
             client.close()
             process.stop(READY)
@@ -79,7 +79,7 @@ def measure(report: Report, cluster: Cluster, runs: int) -> None:
         tell(report, "all are listed, with a task each", asks)
         scraped = [seconds(lambda: client.get("/metrics").raise_for_status()) for _ in range(20)]
         report.add("Prometheus asks, slowest of 20", "ms", max(scraped) * 1000)
-        report.add("its memory afterwards", "MB", process.usage().total_rss / 1e6)
+        report.add("its memory afterwards", "MB", process.usage().total_memory / 1e6)
 
 
 def listening(process: PenstockProcess) -> httpx.Client:

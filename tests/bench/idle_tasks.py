@@ -91,7 +91,7 @@ def main() -> int:
     report = Report("idle tasks", facts={"tasks": options.tasks, "seconds": options.seconds})
     one = observe(1, options.seconds, keep=options.keep)
     many = observe(options.tasks, options.seconds, keep=options.keep)
-    more = (many.memory.total_rss - one.memory.total_rss) / 2**20 / max(1, options.tasks - 1)
+    more = (many.memory.total_memory - one.memory.total_memory) / 2**20 / max(1, options.tasks - 1)
     report.add("CPU", "% of a core", many.cores * 100, at_most=3)
     report.add("CPU of one idle task", "% of a core", one.cores * 100)
     report.add("Spark jobs while idle", "jobs", many.jobs, at_most=0)

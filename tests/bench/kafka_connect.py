@@ -3,8 +3,9 @@
 file → topic → file with both connectors running at once. Both systems are measured the same way:
 started, warmed with 100,000 lines, then all lines are appended at once, and the clock stops when
 the last of them is in the output file. Kafka Connect runs with its defaults (and string converters,
-which suit it best). The scripts that start a broker and a Connect worker are given by `--anchors`:
-a folder with `fetch.sh`, `kafka-up.sh`, `connect-up.sh` and `down.sh`.
+which suit it best); `brokers.py` measures it with settings for many rows, too. The scripts that
+start a broker and a Connect worker are given by `--anchors`: a folder with `fetch.sh`,
+`kafka-up.sh`, `connect-up.sh` and `down.sh`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lines
 import through_topic
 from file_to_file import WARM_UP
-from penstock_kit.testing import wait_until
+from penstock_kit.testing import Usage, usage_of, wait_until
 from report import Report, arguments
 from running import working_folder
 
@@ -47,6 +49,11 @@ class KafkaConnect:
         self._rest = f"http://127.0.0.1:{port}"
         home = os.environ.get("KLAB_HOME", str(lines.home() / "kafka"))
         self._env = {**os.environ, "KLAB_HOME": home, "CONNECT_PORT": port}
+
+    def usage(self) -> Usage:
+        """Return what the Connect worker uses now."""
+        data = Path(self._env["KLAB_HOME"], "data", f"connect-{self._env['CONNECT_PORT']}")
+        return usage_of(int((data / "connect.pid").read_text(encoding="ascii")))
 
     def script(self, name: str, *arguments: str) -> None:
         """Run one of the anchors' scripts."""
@@ -90,26 +97,62 @@ class KafkaConnect:
 STRINGS = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
 
 
+TUNED: Mapping[str, Mapping[str, str]] = {
+    "in": {
+        "batch.size": "20000",
+        "producer.override.batch.size": "524288",
+        "producer.override.linger.ms": "20",
+        "producer.override.compression.type": "lz4",
+        "producer.override.buffer.memory": "134217728",
+    },
+    "out": {
+        "consumer.override.max.poll.records": "20000",
+        "consumer.override.fetch.min.bytes": "262144",
+        "consumer.override.max.partition.fetch.bytes": "8388608",
+        "consumer.override.fetch.max.wait.ms": "50",
+    },
+}
+"""Keys of the two connectors for many rows: those of the anchors' scripts."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What some runs took: the seconds and the CPU seconds of each, and memory after them."""
+
+    seconds: list[float]
+    cpu_s: list[float]
+    memory: int
+
+
 def connectors(
-    source: Path, output: Path, topic: str, converter: Mapping[str, str] = STRINGS
+    source: Path,
+    output: Path,
+    topic: str,
+    converter: Mapping[str, str] = STRINGS,
+    *,
+    tuned: bool = False,
 ) -> dict[str, dict[str, str]]:
     """Return the two file connectors. `converter` has the keys of the values' converter."""
     package = "org.apache.kafka.connect.file.FileStream"
     shared = {"tasks.max": "1", **converter}
     into = {"connector.class": f"{package}SourceConnector", "file": str(source), "topic": topic}
     out = {"connector.class": f"{package}SinkConnector", "file": str(output), "topics": topic}
-    return {f"{topic}-in": into | shared, f"{topic}-out": out | shared}
+    more = TUNED if tuned else {"in": {}, "out": {}}
+    return {
+        f"{topic}-in": {**into, **shared, **more["in"]},
+        f"{topic}-out": {**out, **shared, **more["out"]},
+    }
 
 
 @contextmanager
 def both_connectors(
-    kafka: KafkaConnect, converter: Mapping[str, str] = STRINGS
+    kafka: KafkaConnect, converter: Mapping[str, str] = STRINGS, *, tuned: bool = False
 ) -> Iterator[tuple[Path, Path]]:
     """Run the two file connectors; yields the file that is read and the one that is written."""
     with working_folder() as folder:
         source, output = folder / "in.txt", folder / "out.txt"
         source.touch()
-        pair = connectors(source, output, f"lines-{time.monotonic_ns()}", converter)
+        pair = connectors(source, output, f"lines-{time.monotonic_ns()}", converter, tuned=tuned)
         for name, config in pair.items():
             kafka.put(name, config)
         try:
@@ -120,15 +163,27 @@ def both_connectors(
 
 
 def measure(
-    kafka: KafkaConnect, count: int, runs: int, converter: Mapping[str, str] = STRINGS
-) -> list[float]:
-    """Append the lines once to make all warm, then `runs` times; returns the seconds of those."""
-    with kafka.running(), both_connectors(kafka, converter) as (source, output):
-        parts = [WARM_UP, *[count] * (runs + 1)]
-        seconds = [_append(lines.plain(n), source, output) for n in parts]
+    kafka: KafkaConnect,
+    count: int,
+    runs: int,
+    converter: Mapping[str, str] = STRINGS,
+    *,
+    tuned: bool = False,
+) -> Measured:
+    """Append the lines once to make all warm, then `runs` times; returns what those took."""
+    seconds, cpu = [], []
+    with (
+        kafka.running(),
+        both_connectors(kafka, converter, tuned=tuned) as (source, output),
+    ):
+        for n in (WARM_UP, *[count] * (runs + 1)):
+            before = kafka.usage().total_cpu
+            seconds.append(_append(lines.plain(n), source, output))
+            cpu.append(kafka.usage().total_cpu - before)
+        memory = kafka.usage().total_memory
         if lines.digest([output]) != lines.digest([source]):
             sys.exit(f"WRONG OUTPUT of Kafka Connect: {output.stat().st_size:,} bytes")
-    return seconds[2:]
+    return Measured(seconds[2:], cpu[2:], memory)
 
 
 def _append(part: Path, source: Path, output: Path) -> float:
@@ -148,9 +203,9 @@ def main() -> int:
     kafka = KafkaConnect(options.anchors, options.connect_port)
     theirs = measure(kafka, options.lines, options.runs)
     ours = through_topic.measure(options.lines, options.runs, report, keep=options.keep)
-    rates = (options.lines / seconds for seconds in theirs)
+    rates = (options.lines / seconds for seconds in theirs.seconds)
     report.add("Kafka Connect, append → last line in the file", "rows/s", *rates)
-    ratio = statistics.median(theirs) / statistics.median(ours)
+    ratio = statistics.median(theirs.seconds) / statistics.median(ours)
     report.add("Penstock : Kafka Connect", "times", ratio, at_least=4, note="its defaults")
     return report.finish(options)
 

@@ -199,7 +199,8 @@ def measure_penstock(report: Report, kafka: KafkaConnect, count: int) -> None:
             process.wait_for(lambda: "REST at" in process.output, 90, "REST")
             rest = Rest("http://127.0.0.1:28083")
             prefix = measure_connectors(report, "Penstock", rest, folder, count, kafka.bootstrap)
-            report.add("Penstock: memory of all processes", "MB", process.usage().total_rss / 1e6)
+            memory = process.usage().total_memory
+            report.add("Penstock: memory of all processes", "MB", memory / 1e6)
             time.sleep(SETTLING_S)
             before = process.usage().total_cpu
             time.sleep(REST_S)

@@ -84,11 +84,11 @@ def main() -> int:
             process.kill()
         report.facts["rows"] = verify(ledger)
     settled = taken[len(taken) // int(options.minutes + 1) :]  # the first minute fills the buffers
-    for kind in sorted(settled[-1].rss):
-        sizes = [usage.rss.get(kind, 0) / 2**20 for usage in settled]
+    for kind in sorted(settled[-1].memory):
+        sizes = [usage.memory.get(kind, 0) / 2**20 for usage in settled]
         report.add(f"{kind}, deviation", "%", deviation(sizes), at_most=15)
         report.add(f"{kind}, median", "MiB", statistics.median(sizes))
-    totals = [usage.total_rss / 2**20 for usage in settled]
+    totals = [usage.total_memory / 2**20 for usage in settled]
     report.add("all, deviation", "%", deviation(totals), at_most=15)
     report.add("all, highest", "MiB", max(totals), at_most=1638)
     return report.finish(options)

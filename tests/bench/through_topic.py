@@ -72,7 +72,7 @@ def measure(
     rates = [count / s for s in seconds]
     report.add(f"{label}append → last line visible", "rows/s", *rates, at_least=goal)
     report.add(f"{label}CPU a line, all processes", "µs", *costs, at_most=2)
-    report.add(f"{label}memory of all processes", "MiB", memory.total_rss / 2**20, at_most=1638)
+    report.add(f"{label}memory of all processes", "MiB", memory.total_memory / 2**20, at_most=1638)
     report.facts[f"{label}memory"] = str(memory)
     return seconds
 

@@ -5,8 +5,8 @@ stores there depends on its class; what it is here decides how it is translated:
 
 - a sink's positions in topics are the same in both
 - `file-source`   `{"filename"} {"position"}` ↔ `{"file"} {"position"}`
-- `jdbc-source`   `{"protocol", "table"} {…}` → `{"table"} {…}`; back only the number of a table that
-  has an offset there, whose driver knows its name
+- `jdbc-source`   `{"protocol", "table"} {…}` → `{"table"} {…}`; back only the number of a table
+  that has an offset there, whose driver knows its name
 - `mirror-source`   the same in both, as MirrorMaker writes it; checkpoints and heartbeats need none
 - `mysql-cdc`, `postgres-cdc`   Debezium's place in the log ↔ ours, between two transactions
 

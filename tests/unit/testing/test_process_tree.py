@@ -27,14 +27,30 @@ def test_the_kind_follows_from_who_started_it():
         process(5, 4, "python -m daemon"),
         process(6, 3, "sh -c true"),
     ]
-    used = sum_usage(family)
+    used = sum_usage(family, {one.pid: MIB for one in family})
     assert used.processes == {"driver": 1, "jvm": 1, "plugin": 2, "spark": 2}
-    assert (used.total_rss, used.total_cpu) == (6 * MIB, 3.0)
+    assert (used.total_memory, used.total_cpu) == (6 * MIB, 3.0)
     assert "spark 2 MiB" in str(used)
 
 
 def test_a_process_that_is_gone_uses_nothing():
-    assert usage_of(0x7FFFFFF0).total_rss == 0
+    assert usage_of(0x7FFFFFF0).total_memory == 0
+
+
+def test_shared_pages_count_once():
+    """A child that was forked shares nearly all of its pages with this process."""
+    ours = bytearray(os.urandom(MIB) * 200)
+    before = usage_of(os.getpid()).total_memory
+    reads, writes = os.pipe()
+    if not (pid := os.fork()):
+        os.read(reads, 1)
+        os._exit(0)
+    try:
+        assert usage_of(os.getpid()).total_memory - before < len(ours) / 2
+        assert sum(one.rss for one in list_tree(os.getpid())) > before + len(ours) / 2
+    finally:
+        os.write(writes, b"x")
+        os.waitpid(pid, 0)
 
 
 def test_the_tree_of_this_process_holds_its_child():
@@ -43,7 +59,7 @@ def test_the_tree_of_this_process_holds_its_child():
         family = list_tree(os.getpid())
         assert family[0].pid == os.getpid()
         assert child.pid in {p.pid for p in family}
-        assert usage_of(os.getpid()).rss["driver"] > MIB
+        assert usage_of(os.getpid()).memory["driver"] > MIB
     finally:
         child.communicate(b"\n")
     assert read_process(child.pid) is None

@@ -8,6 +8,7 @@ root is the `driver`, a Java machine is `jvm`, children of a Java machine are Sp
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -124,17 +125,18 @@ MIB: Final = 1 << 20
 class Usage:
     """The use of a process tree at one moment: bytes, CPU seconds and processes by kind.
 
-    Shared pages count once for each process, so the sum of bytes is an upper bound.
+    A page that several processes share is divided among them, so that the sum is what the machine
+    would have free without them.
     """
 
-    rss: dict[str, int] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
     processes: dict[str, int] = field(default_factory=dict)
 
     @property
-    def total_rss(self) -> int:
+    def total_memory(self) -> int:
         """Bytes in memory, of all kinds."""
-        return sum(self.rss.values())
+        return sum(self.memory.values())
 
     @property
     def total_cpu(self) -> float:
@@ -142,28 +144,41 @@ class Usage:
         return sum(self.cpu.values())
 
     def __str__(self) -> str:
-        parts = [f"{kind} {size / MIB:.0f} MiB" for kind, size in sorted(self.rss.items())]
-        return f"{self.total_rss / MIB:.0f} MiB ({', '.join(parts)}), {self.total_cpu:.1f} s CPU"
+        parts = [f"{kind} {size / MIB:.0f} MiB" for kind, size in sorted(self.memory.items())]
+        return f"{self.total_memory / MIB:.0f} MiB ({', '.join(parts)}), {self.total_cpu:.1f} s CPU"
 
 
 def usage_of(root: int) -> Usage:
     """Return the use of a process and its descendants now."""
-    return sum_usage(list_tree(root))
+    tree = list_tree(root)
+    return sum_usage(tree, {process.pid: _proportional_bytes(process) for process in tree})
 
 
-def sum_usage(processes: Iterable[Process]) -> Usage:
-    """Return the use of a tree of processes; the first one is its root. Pure."""
-    rss: Counter[str] = Counter()
+def _proportional_bytes(process: Process) -> int:
+    """Return the memory of a process, with its share of shared pages (PSS). It takes some ms."""
+    try:
+        text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
+    except OSError:  # of another user, or it has just ended
+        return process.rss
+    found = re.search(r"^Pss: +(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) * 1024 if found else process.rss
+
+
+def sum_usage(processes: Iterable[Process], memory: Mapping[int, int]) -> Usage:
+    """Return the use of a tree of processes; the first one is its root. `memory` has the bytes of
+    each, by pid. Pure.
+    """
+    used: Counter[str] = Counter()
     count: Counter[str] = Counter()
     cpu: dict[str, float] = {}
     kinds: dict[int, str] = {}
     for process in processes:
         kind = _kind(process, kinds)
         kinds[process.pid] = kind
-        rss[kind] += process.rss
+        used[kind] += memory[process.pid]
         count[kind] += 1
         cpu[kind] = cpu.get(kind, 0.0) + process.cpu
-    return Usage(dict(rss), cpu, dict(count))
+    return Usage(dict(used), cpu, dict(count))
 
 
 def _kind(process: Process, kinds: dict[int, str]) -> str:
