@@ -81,6 +81,7 @@ def test_a_request_and_a_micro_batch_are_followed_through_all_services(traced: T
         whole(
             receiver,
             "worker.move",
+            "engine.lane",
             "worker.prepare",
             "worker.store_offsets",
             "worker.commit",
@@ -94,7 +95,7 @@ def test_a_request_and_a_micro_batch_are_followed_through_all_services(traced: T
     assert request["PUT /connectors/{connector}/config"] == "penstock-gateway"
     assert "penstock-config" in request.values()
     assert request["penstock.api.worker.v1.WorkerService/ValidateConnector"] == "penstock-worker"
-    assert batch["worker.move"] == "penstock-worker"
+    assert batch["worker.move"] == batch["engine.lane"] == "penstock-worker"
     offsets = batch["penstock.api.offset.v1.OffsetService/CommitOffsets"]
     assert offsets == "penstock-offset"
 

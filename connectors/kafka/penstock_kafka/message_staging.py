@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -55,9 +55,8 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
             if OFFSET in rows.schema.names and pa.types.is_int64(rows.schema.field(OFFSET).type):
                 messages = messages.append_column("offset", rows.column(OFFSET))
         if messages.nbytes > self._max_bytes:  # only then one of them can be too large
-            for index, size in enumerate(_sizes(messages)):
-                if size + _OVERHEAD_BYTES > self._max_bytes:
-                    refused.setdefault(index, _too_large(size, self._max_bytes))
+            for index, size in _larger_than(self._max_bytes - _OVERHEAD_BYTES, messages):
+                refused.setdefault(index, _too_large(size, self._max_bytes))
         if self._limit is not None and messages.nbytes > self._limit.max_bytes - BATCH_BYTES:
             for index, error in self._limit.refused(messages):
                 refused.setdefault(index, error)
@@ -66,12 +65,14 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
         return rejected
 
 
-def _sizes(messages: pa.RecordBatch) -> list[int]:
-    keys, values = messages.column("key"), messages.column("value")
-    return [
-        (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
-        for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)
-    ]
+def _larger_than(most: int, messages: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """Yield the messages with more bytes in key and value: index, and bytes."""
+    key, value = (
+        pc.fill_null(pc.binary_length(messages.column(name)), 0) for name in ("key", "value")
+    )
+    sizes = pc.add(key.cast(pa.int64()), value.cast(pa.int64()))
+    for index in pc.indices_nonzero(pc.greater(sizes, most)).to_pylist():
+        yield index, sizes[index].as_py()
 
 
 def _no_partition(number: int) -> DataError:

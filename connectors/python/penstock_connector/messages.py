@@ -273,8 +273,12 @@ class _Places:
     def of(cls, decoded: Decoded, total: int) -> _Places:
         runs, at = np.full(total, -1), np.zeros(total, np.int64)
         for number, run in enumerate(decoded.runs):
-            rows = np.fromiter(run.rows, np.int64, len(run.rows))
-            runs[rows], at[rows] = number, np.arange(len(rows))
+            count = len(run.rows)
+            if isinstance(run.rows, range):
+                rows = np.arange(run.rows.start, run.rows.stop, run.rows.step)
+            else:
+                rows = np.fromiter(run.rows, np.int64, count)
+            runs[rows], at[rows] = number, np.arange(count)
         return cls(runs, at)
 
 

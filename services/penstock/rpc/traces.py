@@ -17,6 +17,14 @@ TRACEPARENT: Final = "traceparent"
 _TRACER: Final = trace.get_tracer("penstock")
 
 
+def _exports_traces() -> bool:
+    """Return whether spans go anywhere. Without that, none is made: a span that nobody sees costs
+    20 µs, and a micro-batch would have eight.
+    """
+    is_proxy = isinstance(_TRACER, trace.ProxyTracer)
+    return not (is_proxy and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider))
+
+
 def trace_headers() -> dict[str, str]:
     """Return the headers of the current trace; empty when there is none."""
     carrier: dict[str, str] = {}
@@ -34,6 +42,9 @@ def trace_arguments(metadata: tuple[Any, ...] = ()) -> dict[str, Any]:
 @contextmanager
 def span(name: str, kind: SpanKind = SpanKind.INTERNAL, **attributes: str | int) -> Iterator[Span]:
     """Run the body in a span of the current trace. An error sets its status."""
+    if not _exports_traces():
+        yield trace.get_current_span()
+        return
     with _TRACER.start_as_current_span(
         name,
         kind=kind,
@@ -52,6 +63,9 @@ def span(name: str, kind: SpanKind = SpanKind.INTERNAL, **attributes: str | int)
 def server_span(name: str, metadata: Any) -> Iterator[Span]:
     """Run the body in a span that continues the trace of a caller."""
     headers = {key: value for key, value in metadata or () if isinstance(value, str)}
+    if TRACEPARENT not in headers and not _exports_traces():
+        yield trace.INVALID_SPAN
+        return
     with _TRACER.start_as_current_span(
         name,
         context=propagate.extract(headers) if TRACEPARENT in headers else None,

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.step import Step
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
+from penstock.rpc.traces import span
 from penstock.spark import failures, lane_loop, slot_reports, spark_jobs
 from penstock.spark.admission_queue import AdmissionQueue
 from penstock.spark.jvm import STOP_TIMEOUT_S, Jvm, JvmProcess, kill_process, start_jvm
@@ -237,7 +238,8 @@ class Engine:
                     )
                     began = time.monotonic()
                     try:
-                        rows = await asyncio.shield(collecting)
+                        with span("engine.job", slots=len(ticket.slots)):
+                            rows = await asyncio.shield(collecting)
                     finally:
                         self._seconds += time.monotonic() - began
                         if not collecting.done():

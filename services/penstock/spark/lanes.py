@@ -27,6 +27,7 @@ from typing import Final, TypeAlias
 from penstock.aio import cancel_and_wait, wait_for_first
 from penstock.model.errors import InternalError, PenstockError
 from penstock.model.ticket import SlotReport, Ticket
+from penstock.rpc.traces import span
 from penstock.spark import failures, lane_loop, slot_reports
 from penstock.spark.admission_queue import AdmissionQueue
 from penstock.spark.lane_loop import LaneFunction
@@ -245,6 +246,8 @@ class Lanes:
             RetriableError: `engine.job_failed`, `engine.cancelled`, `engine.jvm_lost`,
                 `deadline.exceeded`. No slot of the ticket is still running then.
         """
+        if len(ticket.slots) == 1:  # as most are: a task of asyncio for each slot is not free
+            return [await self._run_slot(function, ticket, lag_s)]
         runs = [
             asyncio.ensure_future(self._run_slot(function, replace(ticket, slots=(slot,)), lag_s))
             for slot in ticket.slots
@@ -287,7 +290,8 @@ class Lanes:
                 report = None
                 try:
                     attempt = _FIRST_ATTEMPT + next(self._attempts) % _FIRST_ATTEMPT
-                    report = await lane.run(function, ticket, attempt, self._count_cpu)
+                    with span("engine.lane", lane=lane.job.group, slot=ticket.slots[0].slot):
+                        report = await lane.run(function, ticket, attempt, self._count_cpu)
                 finally:
                     self._release(lane, is_usable=report is not None)
             finally:

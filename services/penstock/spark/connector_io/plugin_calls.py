@@ -7,6 +7,7 @@ Channels are opened in the forked Python worker, never before the fork.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import grpc
+from grpc.experimental import ChannelOptions
 
 from penstock.model.errors import InternalError, PenstockError, RetriableError
 from penstock.rpc.channels import ClientTls, authority_options, client_tls_from_dict
@@ -41,6 +43,8 @@ _OPTIONS: Final = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.min_reconnect_backoff_ms", _CONNECT_TIMEOUT_MS),  # not a backoff, despite its name
+    # a fetch of a small batch takes half of the CPU without a thread of its own
+    (ChannelOptions.SingleThreadedUnaryStream, 1),
 ]
 
 
@@ -82,20 +86,18 @@ def stall_error(stage: str, timeout_s: float) -> RetriableError:
 
 
 class StallTimer:
-    """Cancels a call when one wait for it takes too long. Watches it from a thread of its own.
+    """Cancels a call when one wait for it takes too long. The watch of the process looks after it.
 
     Only time inside `waiting()` counts. A deadline for the whole call would be wrong: a large batch
     into a slow sink takes long without a fault, and so does a source that a slow sink holds up.
     """
 
     def __init__(self, stage: str, timeout_s: float, cancel: Callable[[], object]) -> None:
-        """`cancel` ends the call; it is called at most once, from the watching thread."""
+        """`cancel` ends the call; it is called at most once, by the thread of the watch."""
         self.stage, self.timeout_s = stage, timeout_s
         self.expired = False
         self._cancel = cancel
         self._waiting_since: float | None = None
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name=f"stall {stage}", daemon=True)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -110,8 +112,18 @@ class StallTimer:
         """Return what to raise for a call that was cancelled."""
         return stall_error(self.stage, self.timeout_s)
 
+    def left_s(self, now: float) -> float:
+        """Return the seconds until its wait is too long, and those of a new wait while none is."""
+        since = self._waiting_since
+        return self.timeout_s if since is None else since + self.timeout_s - now
+
+    def expire(self) -> None:
+        """Cancel the call."""
+        self.expired = True
+        self._cancel()
+
     def __enter__(self) -> Self:
-        self._thread.start()
+        _watch_of_process().add(self)
         return self
 
     def __exit__(
@@ -120,14 +132,55 @@ class StallTimer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._done.set()
+        _watch_of_process().remove(self)
+
+
+class _StallWatch:
+    """The thread that expires the timers of a process. It sleeps until the first of them may be
+    due; so a call that ends in time, as nearly all do, costs no switch of threads.
+    """
+
+    def __init__(self) -> None:
+        self._timers: set[StallTimer] = set()
+        self._changed = threading.Condition()
+        self._sleeps_until = float("-inf")
+        threading.Thread(target=self._watch, name="stalled calls", daemon=True).start()
+
+    def add(self, timer: StallTimer) -> None:
+        with self._changed:
+            self._timers.add(timer)
+            if time.monotonic() + timer.timeout_s < self._sleeps_until:
+                self._changed.notify()
+
+    def remove(self, timer: StallTimer) -> None:
+        with self._changed:
+            self._timers.discard(timer)
 
     def _watch(self) -> None:
-        left_s = self.timeout_s
-        while not self._done.wait(left_s):
-            since = self._waiting_since
-            left_s = self.timeout_s if since is None else since + self.timeout_s - time.monotonic()
-            if left_s <= 0:
-                self.expired = True
-                self._cancel()
-                return
+        while True:
+            for timer in self._wait_for_expired():
+                timer.expire()
+
+    def _wait_for_expired(self) -> list[StallTimer]:
+        with self._changed:
+            now = time.monotonic()
+            expired = [timer for timer in self._timers if timer.left_s(now) <= 0]
+            self._timers.difference_update(expired)
+            left_s = min((timer.left_s(now) for timer in self._timers), default=_LONGEST_SLEEP_S)
+            if not expired:
+                self._sleeps_until = now + left_s
+                self._changed.wait(left_s)
+            return expired
+
+
+_LONGEST_SLEEP_S: Final = 3600.0
+
+
+@functools.cache
+def _watch_of(_process_id: int) -> _StallWatch:
+    """Return the watch of a process: one that was forked has no threads of its parent."""
+    return _StallWatch()
+
+
+def _watch_of_process() -> _StallWatch:
+    return _watch_of(os.getpid())

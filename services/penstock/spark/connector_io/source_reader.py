@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -86,11 +87,8 @@ def _normalized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _fetch(ticket: Ticket, spec: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     """Yield the announced batches of a source plugin."""
-    decoder = Decoder(
-        base64.b64decode(spec["schema"]),
-        schema_id=spec["schema_id"],
-        encoding=spec.get("encoding", record_pb2.ENCODING_ARROW_IPC),
-    )
+    encoding = spec.get("encoding", record_pb2.ENCODING_ARROW_IPC)
+    decoder = _decoder(spec["schema"], spec["schema_id"], encoding)
     wanted = deque(spec["seqs"])
     announced = dict(zip(wanted, spec["bytes"], strict=True))
     if not wanted:
@@ -120,6 +118,12 @@ def _fetch(ticket: Ticket, spec: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         call.cancel()  # the reader of the rows may have stopped early; the source must stop too
     if wanted:
         raise protocol_error("fetch_incomplete", f"Fetch ended before batch {wanted[0]}")
+
+
+@functools.lru_cache(maxsize=256)
+def _decoder(schema: str, schema_id: int, encoding: record_pb2.Encoding) -> Decoder:
+    """Return a decoder, which has no state: the next slot of a task has the same schema."""
+    return Decoder(base64.b64decode(schema), schema_id=schema_id, encoding=encoding)
 
 
 def _frames(call: Any, timer: StallTimer) -> Iterator[record_pb2.Batch]:

@@ -349,6 +349,9 @@ class BatchExecutor:
         self, runs: Sequence[tuple[Plan, Ticket]], lag: float
     ) -> list[list[SlotReport]]:
         """Run jobs concurrently. The first error cancels the others."""
+        if len(runs) == 1:
+            ((plan, ticket),) = runs
+            return [await run_job(self._engine, plan, ticket, lag, self._retries)]
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(run_job(self._engine, plan, ticket, lag, self._retries))

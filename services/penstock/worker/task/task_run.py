@@ -118,17 +118,16 @@ class BatchRunner:
         inspections: Inspections,
         counters: TaskCounters,
         stopped: asyncio.Event,
-        wake: asyncio.Event,
         wait_for_commits: Callable[[], Awaitable[None]],
         *,
         reports_failed_rows: bool,
         first_rows: int,
     ) -> None:
-        """`wake` is set together with `stopped`, and at other events. `wait_for_commits` returns
-        when no commit is in progress. `reports_failed_rows`: the sink may name rows that it cannot
-        write when a transaction is prepared. The first micro-batch has about `first_rows`.
+        """`wait_for_commits` returns when no commit is in progress. `reports_failed_rows`: the sink
+        may name rows that it cannot write when a transaction is prepared. The first micro-batch has
+        about `first_rows`.
         """
-        self._spec, self._stopped, self._wake, self._reader = spec, stopped, wake, reader
+        self._spec, self._stopped, self._reader = spec, stopped, reader
         self.sizer = BatchSizer(spec.flush_rules.max_rows, first_rows)
         rejected_rows = spec.make_rejected_row_handler(reader)
         self._keeps_rows = reports_failed_rows and rejected_rows.is_tolerant
@@ -201,11 +200,11 @@ class BatchRunner:
         self, executing: asyncio.Future[ExecutedBatch]
     ) -> ExecutedBatch | None:
         """Wait for a micro-batch. After a stop, wait `STOP_GRACE_S` at most."""
-        while not executing.done() and not self._stopped.is_set():
-            self._wake.clear()
-            waker = asyncio.ensure_future(self._wake.wait())
-            await wait_for_first(executing, waker)
-            waker.cancel()
+        stopping = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await wait_for_first(executing, stopping)
+        finally:
+            stopping.cancel()
         if not executing.done():
             await asyncio.wait({executing}, timeout=STOP_GRACE_S)
         return executing.result() if executing.done() else None
@@ -366,7 +365,6 @@ class TaskRun:
             self._inspections,
             self._counters,
             self._stopped,
-            self._wake,
             commits.settle,
             reports_failed_rows=opened.reports_failed_rows,
             first_rows=1 if self._retry is not None else FIRST_BATCH_ROWS,
