@@ -209,7 +209,7 @@ def test_users_may_read_the_mirror_and_never_write_it(kafka, topic, caplog):
     given = [
         ("User:reader", "10.0.0.1", READ, ALLOW), ("User:writer", "*", WRITE, ALLOW),
         ("User:owner", "*", ALL, ALLOW), ("User:nobody", "*", WRITE, DENY),
-        ("User:banned", "*", ALL, DENY),
+        ("User:banned", "*", ALL, DENY), ("User:owner", "*", READ, ALLOW),
     ]  # fmt: skip
     give(kafka, topic, *given)
     expected = {
@@ -295,6 +295,15 @@ def test_offsets_of_a_mirror_are_those_of_the_last_message(kafka, topic):
     assert altered({"timestamp": now_ms + 1}) == {"offset": 2}
     with pytest.raises(RemoteError):
         altered({"offset": 3})
+
+
+@pytest.mark.parametrize("kind", [CheckpointSource, HeartbeatSource])
+def test_keys_about_rights_load_in_all_sources_of_a_mirror(kind):
+    given = {"source.cluster.bootstrap.servers": "a:9092", "sync.topic.acls.enabled": "false"}
+    given |= {"target.cluster.bootstrap.servers": "b:9092"}
+    given |= {"sync.topic.acls.interval.seconds": "60"}
+    _, errors = read_config(kind.config_type, given)
+    assert not errors
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1"])

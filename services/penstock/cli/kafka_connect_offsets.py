@@ -49,6 +49,11 @@ class TranslatedOffset:
     repeats: str = ""
     note: str = ""
 
+    @property
+    def remark(self) -> str:
+        """All that a person should know."""
+        return "; ".join(filter(None, (self.loss, self.repeats, self.note)))
+
 
 def import_offsets(
     becomes: str, kind: str, config: Mapping[str, str], offsets: Sequence[Offset]
@@ -83,7 +88,9 @@ def export_offsets(
     if kind == _SINK:
         return [TranslatedOffset(one, one) for one in offsets]
     if becomes == "jdbc-source":
-        return [_export_table(one, there) for one in offsets]
+        return _export_tables(offsets, config, there)
+    if becomes in _LOGS:
+        return _export_log(_LOGS[becomes], offsets, config, there)
     translate = _EXPORTS.get(becomes)
     if translate is None:
         loss = f"an offset of {becomes} has more in it than the class there can read"
@@ -160,26 +167,43 @@ def _import_jdbc(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
     return TranslatedOffset(offset, {"partition": {"table": table}, "offset": here})
 
 
+def _export_tables(
+    offsets: Sequence[Offset], config: Mapping[str, str], there: Sequence[Offset]
+) -> list[TranslatedOffset]:
+    """Only the driver of the class there knows how it names a table: as in an offset of it."""
+    if config.get("mode") != "incrementing":
+        loss = "only the number of `mode=incrementing` is the same in both"
+        return [TranslatedOffset(one, loss=loss) for one in offsets]
+    found = [_export_table(one, there) for one in offsets]
+    taken = [repr(one.after["partition"]) for one in found if one.after]
+    loss = "two tables here have one name there"
+    return [
+        replace(one, after=None, loss=loss)
+        if one.after and taken.count(repr(one.after["partition"])) > 1
+        else one
+        for one in found
+    ]
+
+
 def _export_table(offset: Offset, there: Sequence[Offset]) -> TranslatedOffset:
     table, stored = offset["partition"].get("table"), offset["offset"]
-    if stored.keys() - {"incrementing", "gaps"} or not _is_count(stored.get("incrementing")):
-        loss = "only the number of `mode=incrementing` is the same in both"
-        return TranslatedOffset(offset, loss=loss)
-    named = [one["partition"] for one in there if _is_named(one["partition"], table)]
+    if not isinstance(table, str):
+        return TranslatedOffset(offset, loss="only offsets of tables have names in both")
+    if not _is_count(stored.get("incrementing")):
+        return TranslatedOffset(offset, loss="it has no number: it was stored by another mode")
+    names = {one["partition"].get("table"): one["partition"] for one in there}
+    exact = [table] if table in names else []
+    named = exact or [
+        name for name in names if isinstance(name, str) and name.partition(".")[2] == table
+    ]
     if len(named) != 1:
         loss = f"Kafka Connect has no offset of {table} that shows how its driver names the table"
         return TranslatedOffset(offset, loss=loss)
-    (partition,) = named
     note = ""
     if stored.get("gaps"):
         note = "rows that appear below the last number are read here, and never there"
-    after = {"partition": partition, "offset": {"incrementing": stored["incrementing"]}}
+    after = {"partition": names[named[0]], "offset": {"incrementing": stored["incrementing"]}}
     return TranslatedOffset(offset, after, note=note)
-
-
-def _is_named(partition: Mapping[str, Any], table: Any) -> bool:
-    name = partition.get("table")
-    return name == table or (isinstance(name, str) and name.partition(".")[2] == table)
 
 
 def _import_mysql(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
@@ -204,7 +228,71 @@ def _import_mysql(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset
     return TranslatedOffset(offset, here, repeats=repeats)
 
 
-def _export_mysql(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """How places in a database's log go back to Debezium.
+
+    Attributes:
+        is_read: Whether the connector there reads the partition of ours, by its configuration.
+        translate: Translates an offset, given the one that is stored there.
+    """
+
+    is_read: Callable[[Mapping[str, Any], Mapping[str, str]], bool]
+    translate: Callable[[Offset, Offset], TranslatedOffset]
+
+
+def _export_log(
+    log: _Log, offsets: Sequence[Offset], config: Mapping[str, str], there: Sequence[Offset]
+) -> list[TranslatedOffset]:
+    """Return the one place of a connector. Older ones, of another server or slot, are left out."""
+    current = [one for one in offsets if log.is_read(one["partition"], config)]
+    found = {
+        id(one): TranslatedOffset(one, note="the connector there reads another server or slot")
+        for one in offsets
+    }
+    stored = _stored_there(config, there)
+    for one in current:
+        if len(current) > 1:
+            loss = "several places are stored, and none shows which of them is the newest"
+            found[id(one)] = TranslatedOffset(one, loss=loss)
+        elif stored is None:
+            loss = "Kafka Connect does not show which partition the connector has there"
+            found[id(one)] = TranslatedOffset(one, loss=loss)
+        else:
+            found[id(one)] = log.translate(one, stored)
+    return [found[id(one)] for one in offsets]
+
+
+def _stored_there(config: Mapping[str, str], there: Sequence[Offset]) -> Offset | None:
+    """Return the offset that a connector of Debezium has: that of its `topic.prefix`, else its only
+    one. A prefix that is a reference, such as `${env:NAME}`, names none.
+    """
+    prefix = config.get("topic.prefix", "")
+    if _is_plain(prefix):
+        named = [one for one in there if one["partition"].get("server") == prefix]
+        return named[0] if named else {"partition": {"server": prefix}, "offset": {}}
+    return there[0] if len(there) == 1 else None
+
+
+def _is_plain(value: str) -> bool:
+    return bool(value) and "${" not in value
+
+
+def _reads_server(partition: Mapping[str, Any], config: Mapping[str, str]) -> bool:
+    prefix = config.get("topic.prefix", "")
+    return not _is_plain(prefix) or partition.get("server") == prefix
+
+
+def _reads_slot(partition: Mapping[str, Any], config: Mapping[str, str]) -> bool:
+    """Return whether database and slot are the same; `debezium` is the default there."""
+    wanted = {
+        "database": config.get("database.dbname", ""),
+        "slot": config.get("slot.name", "debezium"),
+    }
+    return all(partition.get(key) == value for key, value in wanted.items() if _is_plain(value))
+
+
+def _export_mysql(offset: Offset, there: Offset) -> TranslatedOffset:
     """Debezium goes on at the place, with the tables that its history of schemas has there."""
     stored = offset["offset"]
     if stored.get("snapshot"):
@@ -215,11 +303,50 @@ def _export_mysql(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset
     if not stored.get("file"):
         return TranslatedOffset(offset, loss="it has no file of the binary log")
     place = {"file": stored["file"], "pos": stored.get("pos") or _MYSQL_FIRST}
-    if stored.get("gtid"):
-        place["gtids"] = stored["gtid"]
-    there = {"partition": {"server": config.get("topic.prefix", "")}, "offset": place}
+    note = _HISTORY_NOTE
+    if gtids := (there["offset"] or {}).get("gtids"):
+        # Debezium reads what is outside of the set: one that begins later would repeat the log
+        if contains_gtids(stored.get("gtid") or "", gtids):
+            place["gtids"] = stored["gtid"]
+        else:
+            note += "; it goes on by file and position, since ours does not have all of its GTIDs"
     repeats = _PART_REPEATS if stored.get("rows") else ""
-    return TranslatedOffset(offset, there, repeats=repeats, note=_HISTORY_NOTE)
+    after = {"partition": there["partition"], "offset": place}
+    return TranslatedOffset(offset, after, repeats=repeats, note=note)
+
+
+def contains_gtids(ours: str, theirs: str) -> bool:
+    """Return whether a set of GTIDs has all of another one: of MySQL (`uuid:1-5:7`), or of MariaDB
+    (`0-1-9`: all of a domain up to a number).
+    """
+    try:
+        return _contains_intervals(_intervals(ours), _intervals(theirs))
+    except ValueError:  # of another server, or with tags
+        return False
+
+
+def _intervals(gtids: str) -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, list[tuple[int, int]]] = {}
+    for one in filter(None, (part.strip() for part in gtids.split(","))):
+        source, colon, rest = one.partition(":")
+        if not colon:
+            domain, _, number = one.split("-")
+            found.setdefault(domain, []).append((1, int(number)))
+            continue
+        for interval in rest.split(":"):
+            first, _, last = interval.partition("-")
+            found.setdefault(source.lower(), []).append((int(first), int(last or first)))
+    return found
+
+
+def _contains_intervals(
+    ours: Mapping[str, Sequence[tuple[int, int]]], theirs: Mapping[str, Sequence[tuple[int, int]]]
+) -> bool:
+    return all(
+        any(low <= first and last <= high for low, high in ours.get(source, ()))
+        for source, wanted in theirs.items()
+        for first, last in wanted
+    )
 
 
 _MYSQL_FIRST: Final = 4
@@ -231,8 +358,8 @@ _PART_REPEATS: Final = (
     "sent already come again"
 )
 _HISTORY_NOTE: Final = (
-    "Debezium's history of schemas ends where it stopped: if tables were altered since, let it "
-    "begin once with snapshot.mode=recovery"
+    "Debezium's history of schemas ends where it stopped: if tables were made or altered since, "
+    "let it begin once with snapshot.mode=recovery (before Debezium 2.6: schema_only_recovery)"
 )
 
 
@@ -256,7 +383,7 @@ def _import_postgres(offset: Offset, config: Mapping[str, str]) -> TranslatedOff
     return TranslatedOffset(offset, here, repeats=repeats)
 
 
-def _export_postgres(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
+def _export_postgres(offset: Offset, there: Offset) -> TranslatedOffset:
     """A place behind a transaction: Debezium begins at the first one that commits after it."""
     stored = offset["offset"]
     if stored.get("snapshot"):
@@ -266,9 +393,15 @@ def _export_postgres(offset: Offset, config: Mapping[str, str]) -> TranslatedOff
         lsn = int(high, 16) << 32 | int(low, 16)
     except ValueError:
         return TranslatedOffset(offset, loss="it has no place in the log")
-    place = {"lsn": lsn, "lsn_proc": lsn, "lsn_commit": lsn}
-    there = {"partition": {"server": config.get("topic.prefix", "")}, "offset": place}
-    return TranslatedOffset(offset, there, repeats=_PART_REPEATS if stored.get("within") else "")
+    place = {"lsn": lsn, "lsn_proc": lsn, "lsn_commit": lsn, "messageType": "COMMIT"}
+    after = {"partition": there["partition"], "offset": place}
+    return TranslatedOffset(offset, after, repeats=_PART_REPEATS if stored.get("within") else "")
+
+
+_LOGS: Final[Mapping[str, _Log]] = {
+    "mysql-cdc": _Log(_reads_server, _export_mysql),
+    "postgres-cdc": _Log(_reads_slot, _export_postgres),
+}
 
 
 def _snapshot_loss(stored: Mapping[str, Any]) -> str:
@@ -310,6 +443,4 @@ _IMPORTS: Final[_Translations] = {
 _EXPORTS: Final[_Translations] = {
     **_OF_MIRRORS,
     "file-source": _export_file,
-    "mysql-cdc": _export_mysql,
-    "postgres-cdc": _export_postgres,
 }

@@ -324,7 +324,7 @@ def _value(move: Move, results: Mapping[str, str] | None) -> dict[str, Any]:
             {
                 "before": one.before,
                 "after": one.after,
-                "note": one.loss or one.repeats or one.note or None,
+                "note": one.remark or None,
             }
             for one in move.offsets
         ],
@@ -360,12 +360,11 @@ def _key_rows(move: Move) -> Iterable[dict[str, str]]:
 
 def _offset_rows(move: Move) -> Iterable[dict[str, Any]]:
     for one in move.offsets[:_MAX_OFFSETS]:
-        note = one.loss or one.repeats or one.note
         yield {
             "connector": move.name,
             "offset": [one.before["partition"], one.before["offset"]],
             "becomes": [one.after["partition"], one.after["offset"]] if one.after else None,
-            "note": note or None,
+            "note": one.remark or None,
         }
     if len(move.offsets) > _MAX_OFFSETS:
         more = f"and {len(move.offsets) - _MAX_OFFSETS} more: -o json has all"

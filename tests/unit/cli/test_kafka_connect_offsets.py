@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli.kafka_connect_offsets import (
+    contains_gtids,
     export_offsets,
     import_offsets,
     is_same,
@@ -94,36 +95,59 @@ def test_a_query_and_a_bulk_copy_have_no_offset_to_go_on_from():
     assert (bulk.after, bulk.loss) == (None, "")
 
 
-def exported(becomes, stored, config=None, there=()):
-    partition = {"table": "orders"} if becomes == "jdbc-source" else {"server": "s"}
-    (one,) = export_offsets(becomes, "source", config or {}, [of(partition, stored)], there)
+TABLES = {"mode": "incrementing"}
+
+
+def exported(becomes, stored, config, *there, partition=None):
+    offset = of(partition or {"server": "shop"}, stored)
+    (one,) = export_offsets(becomes, "source", config, [offset], there)
     return one
+
+
+def table_there(name):
+    return of({"protocol": "1", "table": name}, {"incrementing": 1})
 
 
 @pytest.mark.parametrize("name", ["orders", "shop.orders"])
 def test_a_table_goes_back_by_the_name_that_it_has_there(name):
-    there = [of({"protocol": "1", "table": known}, {"incrementing": 1}) for known in (name, "o")]
-    back = exported("jdbc-source", {"incrementing": 9}, there=there)
+    there = (table_there(name), table_there("o"))
+    orders = {"table": "orders"}
+    back = exported("jdbc-source", {"incrementing": 9}, TABLES, *there, partition=orders)
     assert back.after == of({"protocol": "1", "table": name}, {"incrementing": 9})
     assert not back.note
-    gaps = exported("jdbc-source", {"incrementing": 9, "gaps": "3-4"}, there=there)
+    stored = {"incrementing": 9, "gaps": "3-4"}
+    gaps = exported("jdbc-source", stored, TABLES, *there, partition=orders)
     assert "never there" in gaps.note
 
 
 @pytest.mark.parametrize(
-    ("stored", "names", "word"),
+    ("stored", "config", "names", "word"),
     [
-        ({"incrementing": 9}, ["a.orders", "b.orders"], "how its driver names"),
-        ({"incrementing": 9}, [], "how its driver names"),
-        ({"timestamp": "2026-01-31", "key": []}, ["orders"], "mode=incrementing"),
-        ({"incrementing": None}, ["orders"], "mode=incrementing"),
+        ({"incrementing": 9}, TABLES, ["a.orders", "b.orders"], "how its driver names"),
+        ({"incrementing": 9}, TABLES, [], "how its driver names"),
+        ({"incrementing": 9}, {"mode": "timestamp"}, ["orders"], "mode=incrementing"),
+        ({"timestamp": "2026-01-31", "key": []}, TABLES, ["orders"], "another mode"),
+        ({"incrementing": None}, TABLES, ["orders"], "another mode"),
     ],
 )
-def test_a_table_whose_offset_or_name_has_no_equal_there_says_why(stored, names, word):
-    there = [of({"protocol": "1", "table": name}, {"incrementing": 1}) for name in names]
-    back = exported("jdbc-source", stored, there=there)
+def test_a_table_whose_offset_or_name_has_no_equal_there_says_why(stored, config, names, word):
+    there = map(table_there, names)
+    back = exported("jdbc-source", stored, config, *there, partition={"table": "orders"})
     assert back.after is None
     assert word in back.loss
+
+
+def test_two_offsets_never_become_one_and_a_query_is_no_table():
+    tables = [of({"table": name}, {"incrementing": 9}) for name in ("orders", "shop.orders")]
+    found = export_offsets("jdbc-source", "source", TABLES, tables, [table_there("shop.orders")])
+    assert [(one.after, one.loss) for one in found] == [
+        (None, "two tables here have one name there")
+    ] * 2
+    there = of({"query": "query"}, {"incrementing": 1})
+    back = exported(
+        "jdbc-source", {"incrementing": 9}, TABLES, there, partition={"query": "digest"}
+    )
+    assert (back.after, "only offsets of tables" in back.loss) == (None, True)
 
 
 def test_a_table_that_is_not_read_here_is_a_loss_not_a_silent_new_beginning():
@@ -176,21 +200,61 @@ def test_the_last_commit_of_postgresql():
     assert "come again" in one.repeats
 
 
-SHOP = {"topic.prefix": "shop"}
+SHOP = {"topic.prefix": "shop", "database.dbname": "shop"}
+BINLOG = {"file": "bin.000003", "pos": 154, "gtid": "u:1-5", "server": "1", "lists": {}}
+SLOT = {"database": "shop", "slot": "debezium"}
+LSN = {"lsn": "1/16C5348", "tables": [1]}
 
 
-def test_a_place_in_a_log_goes_back_to_debezium():
-    stored = {"file": "bin.000003", "pos": 154, "gtid": "u:1-5", "server": "1", "lists": {}}
-    mysql = exported("mysql-cdc", stored, SHOP)
+def debezium_had(**offset):
+    return of({"server": "shop"}, offset)
+
+
+def test_a_place_in_a_binary_log_goes_back_to_debezium():
+    mysql = exported("mysql-cdc", BINLOG, SHOP, debezium_had(file="bin.000001", gtids="u:1-3"))
     place = {"file": "bin.000003", "pos": 154, "gtids": "u:1-5"}
     assert mysql.after == of({"server": "shop"}, place)
     assert (mysql.repeats, "snapshot.mode=recovery" in mysql.note) == ("", True)
-    assert "come again" in exported("mysql-cdc", stored | {"rows": 3, "txn": "u:6"}, SHOP).repeats
-    postgres = exported("postgres-cdc", {"lsn": "1/16C5348", "tables": [1]}, SHOP)
+    again = exported("mysql-cdc", BINLOG | {"rows": 3, "txn": "u:6"}, SHOP)
+    assert "come again" in again.repeats
+    assert "recovery" in again.remark
+
+
+@pytest.mark.parametrize(
+    ("had", "gtids"), [({}, None), ({"gtids": "u:1-9"}, None), ({"gtids": "u:2-5"}, "u:1-5")]
+)
+def test_gtids_that_are_not_all_would_repeat_the_log(had, gtids):
+    back = exported("mysql-cdc", BINLOG, SHOP, debezium_had(file="bin.000001", **had))
+    assert back.after["offset"].get("gtids") == gtids
+    assert ("does not have all" in back.note) is (bool(had) and gtids is None)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ("U:1-5", "u:1-5", True),
+        ("u:1-5:7-9", "u:7-8", True),
+        ("u:1-5:7-9", "u:5-7", False),
+        ("u:510", "u:1-509", False),
+        ("u:1-5, v:1", "v:1,u:2", True),
+        ("u:1-5", "v:1", False),
+        ("0-1-9", "0-2-9", True),
+        ("0-1-9,1-1-3", "1-1-4", False),
+        ("", "u:1", False),
+        ("u:tag:1-5", "u:tag:1-5", False),
+    ],
+)
+def test_which_gtids_are_in_others(ours, theirs, expected):
+    assert contains_gtids(ours, theirs) is expected
+
+
+def test_a_place_in_a_write_ahead_log_goes_back_to_debezium():
+    back = exported("postgres-cdc", LSN, SHOP, partition=SLOT)
     place = dict.fromkeys(("lsn", "lsn_proc", "lsn_commit"), 0x1016C5348)
-    assert (postgres.after, postgres.repeats) == (of({"server": "shop"}, place), "")
-    within = {"lsn": "1/16C5348", "within": ["1/16C5400", 7]}
-    assert "come again" in exported("postgres-cdc", within, SHOP).repeats
+    assert back.after == of({"server": "shop"}, place | {"messageType": "COMMIT"})
+    assert back.repeats == ""
+    within = LSN | {"within": ["1/16C5400", 7]}
+    assert "come again" in exported("postgres-cdc", within, SHOP, partition=SLOT).repeats
 
 
 @pytest.mark.parametrize(
@@ -206,9 +270,32 @@ def test_a_place_in_a_log_goes_back_to_debezium():
     ],
 )
 def test_a_place_that_debezium_cannot_go_on_from_says_why(becomes, stored, word):
-    back = exported(becomes, stored, SHOP)
+    partition = SLOT if becomes == "postgres-cdc" else None
+    back = exported(becomes, stored, SHOP, partition=partition)
     assert back.after is None
     assert word in back.loss
+
+
+def test_places_of_an_earlier_slot_or_server_are_left_out():
+    old = of(SLOT | {"slot": "old"}, {"lsn": "0/1"})
+    found = export_offsets("postgres-cdc", "source", SHOP, [old, of(SLOT, LSN)])
+    assert [bool(one.after) for one in found] == [False, True]
+    assert "another server or slot" in found[0].note
+    old = of({"server": "old"}, BINLOG)
+    (left,) = export_offsets("mysql-cdc", "source", SHOP, [old])
+    assert (left.after, left.loss) == (None, "")
+
+
+def test_a_prefix_that_is_a_reference_is_found_by_what_is_stored_there():
+    config = SHOP | {"topic.prefix": "${env:PREFIX}"}
+    back = exported("mysql-cdc", BINLOG, config, of({"server": "s1"}, {}))
+    assert back.after["partition"] == {"server": "s1"}
+    for there in ((), (of({"server": "s1"}, {}), of({"server": "s2"}, {}))):
+        lost = exported("mysql-cdc", BINLOG, config, *there)
+        assert (lost.after, "does not show which" in lost.loss) == (None, True)
+    two = [of({"server": name}, BINLOG) for name in ("s1", "s2")]
+    found = export_offsets("mysql-cdc", "source", config, two, [of({"server": "s1"}, {})])
+    assert all("several places" in one.loss for one in found)
 
 
 @pytest.mark.parametrize("becomes", ["mysql-cdc", "postgres-cdc"])

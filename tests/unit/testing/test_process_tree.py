@@ -3,6 +3,9 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from penstock_kit.testing.process_tree import (
     MIB,
@@ -37,20 +40,28 @@ def test_a_process_that_is_gone_uses_nothing():
     assert usage_of(0x7FFFFFF0).total_memory == 0
 
 
-def test_shared_pages_count_once():
-    """A child that was forked shares nearly all of its pages with this process."""
-    ours = bytearray(os.urandom(MIB) * 200)
+TOUCHING = "import mmap, sys; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=1)"
+TOUCHING += "; sum(m[::4096]); print('touched', flush=True); input()"
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system has no PSS")
+def test_shared_pages_count_once(tmp_path):
+    """Two processes that have the same file in memory."""
+    file, size = tmp_path / "shared", 200 * MIB
+    file.write_bytes(bytes(size))
     before = usage_of(os.getpid()).total_memory
-    reads, writes = os.pipe()
-    if not (pid := os.fork()):
-        os.read(reads, 1)
-        os._exit(0)
+    command = [sys.executable, "-c", TOUCHING, str(file)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    children = [subprocess.Popen(command, **pipes) for _ in range(2)]
     try:
-        assert usage_of(os.getpid()).total_memory - before < len(ours) / 2
-        assert sum(one.rss for one in list_tree(os.getpid())) > before + len(ours) / 2
+        for child in children:
+            assert child.stdout.readline() == b"touched\n"
+        more = usage_of(os.getpid()).total_memory - before
+        resident = sum(read_process(child.pid).rss for child in children)
+        assert size <= more < 2 * size <= resident
     finally:
-        os.write(writes, b"x")
-        os.waitpid(pid, 0)
+        for child in children:
+            child.communicate(b"\n")
 
 
 def test_the_tree_of_this_process_holds_its_child():

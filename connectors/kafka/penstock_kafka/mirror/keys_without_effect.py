@@ -9,6 +9,7 @@ from penstock_connector import key
 from penstock_connector.reach import Reaching
 
 _JAVA: Final = "it names a class of Java"
+_OF_MESSAGES: Final = "`mirror-source` mirrors rights"
 _OFTEN: Final = "topics are listed every ten seconds"
 _EACH_TIME: Final = "groups are listed at each checkpoint"
 _CREATED: Final = "`topic.creation.…` of the sink has that"
@@ -46,3 +47,13 @@ class KeysWithoutEffect(Reaching):
     syncs_replicas: str = _without_effect("offset-syncs.topic.replication.factor", _CREATED)
     heartbeats_replicas: str = _without_effect("heartbeats.topic.replication.factor", _CREATED)
     checkpoints_replicas: str = _without_effect("checkpoints.topic.replication.factor", _CREATED)
+
+
+@dataclass(frozen=True)
+class RightsWithoutEffect:
+    """Keys about rights, of sources that do not mirror topics."""
+
+    sync_topic_acls: str = _without_effect("sync.topic.acls.enabled", _OF_MESSAGES)
+    sync_topic_acls_interval: str = _without_effect(
+        "sync.topic.acls.interval.seconds", _OF_MESSAGES
+    )

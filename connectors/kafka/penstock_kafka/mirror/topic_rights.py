@@ -18,7 +18,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker
+from penstock_connector import ConnectorError
+from penstock_kafka.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,13 @@ _OF_TOPICS: Final = AclBindingFilter(
     AclPermissionType.ANY,
 )
 
+
+_TIMEOUT_S: Final = 5.0
+"""Time for each of at most three answers. Together they must leave room for the rest of an opening,
+on which the host gives up after 30 s.
+"""
+
+_REFUSED: Final = (KafkaException, ConnectorError, TimeoutError)
 
 _NOT_SEEN: Final = (
     "rights to topics of the source are not mirrored: the mirror's user may not see them; allow it "
@@ -58,28 +66,33 @@ class TopicRights:
         Args:
             names: Names in the target by names in the source.
         """
+        whose = "of the source"
         try:
-            admin = self.source.admin()
-            asked = admin.describe_acls(_OF_TOPICS, request_timeout=REQUEST_TIMEOUT_S)
-            bindings = asked.result(REQUEST_TIMEOUT_S)
-            if not bindings and not _may_describe(admin):
-                log.warning(_NOT_SEEN)
-        except KafkaException as failure:
-            _log_failure("of the source", failure)
-            return
-        wanted = mirrored_rights(bindings, names)
-        if wanted:
-            self._create(self.target.admin(), wanted)
+            bindings = self._of_source()
+            wanted = mirrored_rights(bindings, names)
+            if wanted:
+                whose = "of the target"
+                self._create(wanted)
+        except _REFUSED as failure:
+            _log_failure(whose, failure)
 
-    @staticmethod
-    def _create(admin: AdminClient, wanted: list[AclBinding]) -> None:
+    def _of_source(self) -> list[AclBinding]:
+        admin = self.source.admin()
+        asked = admin.describe_acls(_OF_TOPICS, request_timeout=_TIMEOUT_S)
+        bindings: list[AclBinding] = asked.result(2 * _TIMEOUT_S)
+        if not bindings and not _may_describe(admin):
+            log.warning(_NOT_SEEN)
+        return bindings
+
+    def _create(self, wanted: list[AclBinding]) -> None:
         """Create rights. Those that are there stay as they are (KIP-140)."""
-        asked = admin.create_acls(wanted, request_timeout=REQUEST_TIMEOUT_S)
-        failures = dict[str, KafkaException]()
+        admin = self.target.admin()
+        asked = admin.create_acls(wanted, request_timeout=_TIMEOUT_S)
+        failures = dict[str, Exception]()
         for answer in asked.values():
             try:
-                answer.result(REQUEST_TIMEOUT_S)
-            except KafkaException as failure:
+                answer.result(2 * _TIMEOUT_S)
+            except _REFUSED as failure:
                 failures[str(failure)] = failure
         for different in failures.values():
             _log_failure("of the target", different)
@@ -88,9 +101,9 @@ class TopicRights:
 def mirrored_rights(bindings: Iterable[AclBinding], names: Mapping[str, str]) -> list[AclBinding]:
     """Return the rights that the target should have, as `MirrorSourceConnector` of MirrorMaker 2
     has them: only the mirror writes its topics. So who may write in the source may not here, and
-    who may do all may read. What is forbidden is forbidden in both.
+    who may do all may read. What is forbidden for a topic is forbidden in both.
     """
-    return [
+    found = (
         AclBinding(
             one.restype,
             names[one.name],
@@ -102,7 +115,8 @@ def mirrored_rights(bindings: Iterable[AclBinding], names: Mapping[str, str]) ->
         )
         for one in bindings
         if one.name in names and not (_allows(one) and one.operation is AclOperation.WRITE)
-    ]
+    )
+    return list(dict.fromkeys(found))  # who may do all, and may read, may read once
 
 
 _ALLOWED: Final = {AclOperation.ALL: AclOperation.READ}
@@ -115,14 +129,14 @@ def _allows(binding: AclBinding) -> bool:
 
 def _may_describe(admin: AdminClient) -> bool:
     """Return whether a user may see rights. Without it, the client answers that there are none."""
-    asked = admin.describe_cluster(
-        include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
-    )
-    return AclOperation.DESCRIBE in (asked.result(REQUEST_TIMEOUT_S).authorized_operations or ())
+    asked = admin.describe_cluster(include_authorized_operations=True, request_timeout=_TIMEOUT_S)
+    return AclOperation.DESCRIBE in (asked.result(2 * _TIMEOUT_S).authorized_operations or ())
 
 
-def _log_failure(whose: str, failure: KafkaException) -> None:
-    if failure.args[0].code() == KafkaError.SECURITY_DISABLED:
+def _log_failure(whose: str, failure: Exception) -> None:
+    is_kafkas = isinstance(failure, KafkaException)
+    if is_kafkas and failure.args[0].code() == KafkaError.SECURITY_DISABLED:
         log.info("rights to topics %s: it has no authorizer, and so none", whose)
     else:
-        log.warning("rights to topics %s are not mirrored: %s", whose, failure)
+        why = str(failure) or f"no answer within {2 * _TIMEOUT_S:g} s"
+        log.warning("rights to topics %s are not mirrored: %s", whose, why)

@@ -7,6 +7,7 @@ Channels are opened in the forked Python worker, never before the fork.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import threading
 import time
@@ -20,6 +21,8 @@ from grpc.experimental import ChannelOptions
 
 from penstock.model.errors import InternalError, PenstockError, RetriableError
 from penstock.rpc.channels import ClientTls, authority_options, client_tls_from_dict
+
+log = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES: Final = 64 << 20
 """Largest message that is accepted, and that the SDK sends. Larger batches come in chunks."""
@@ -98,6 +101,7 @@ class StallTimer:
         self.expired = False
         self._cancel = cancel
         self._waiting_since: float | None = None
+        self._watch: _StallWatch | None = None
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -123,7 +127,8 @@ class StallTimer:
         self._cancel()
 
     def __enter__(self) -> Self:
-        _watch_of_process().add(self)
+        self._watch = _watch_of_process()
+        self._watch.add(self)
         return self
 
     def __exit__(
@@ -132,7 +137,8 @@ class StallTimer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _watch_of_process().remove(self)
+        if self._watch is not None:
+            self._watch.remove(self)
 
 
 class _StallWatch:
@@ -159,14 +165,18 @@ class _StallWatch:
     def _watch(self) -> None:
         while True:
             for timer in self._wait_for_expired():
-                timer.expire()
+                try:
+                    timer.expire()
+                except Exception:  # the calls of all other tasks are watched here, too
+                    log.exception("a stalled call could not be cancelled: %s", timer.stage)
 
     def _wait_for_expired(self) -> list[StallTimer]:
         with self._changed:
             now = time.monotonic()
-            expired = [timer for timer in self._timers if timer.left_s(now) <= 0]
+            timers = list(self._timers)  # a generator that is collected meanwhile removes its own
+            expired = [timer for timer in timers if timer.left_s(now) <= 0]
             self._timers.difference_update(expired)
-            left_s = min((timer.left_s(now) for timer in self._timers), default=_LONGEST_SLEEP_S)
+            left_s = min((timer.left_s(now) for timer in timers), default=_LONGEST_SLEEP_S)
             if not expired:
                 self._sleeps_until = now + left_s
                 self._changed.wait(left_s)
@@ -176,11 +186,14 @@ class _StallWatch:
 _LONGEST_SLEEP_S: Final = 3600.0
 
 
-@functools.cache
-def _watch_of(_process_id: int) -> _StallWatch:
-    """Return the watch of a process: one that was forked has no threads of its parent."""
-    return _StallWatch()
+_watches: Final[dict[int, _StallWatch]] = {}
+_creating: Final = threading.Lock()
 
 
 def _watch_of_process() -> _StallWatch:
-    return _watch_of(os.getpid())
+    """Return the watch of this process: one that was forked has no threads of its parent."""
+    with _creating:
+        watch = _watches.get(os.getpid())
+        if watch is None:
+            watch = _watches[os.getpid()] = _StallWatch()
+        return watch
