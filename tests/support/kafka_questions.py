@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import (
     Consumer,
@@ -179,7 +179,42 @@ class KafkaQuestions:
         return [one for number in numbers for one in self._read(topic, number, isolation)]
 
     def _read(self, topic: str, number: int, isolation: str) -> Sequence[Any]:
-        consumer = Consumer(
+        place = TopicPartition(topic, number, 0)
+        # where messages come all the time, the client never tells of an end
+        end = self._end_of(place)
+        consumer = self._consumer(isolation)
+        messages: list[Any] = []
+        is_open = False
+        try:
+            consumer.assign([place])
+            while True:
+                message = consumer.poll(_VISIBLE_S if is_open else 30)
+                if message is None:
+                    assert is_open, f"{topic}-{number} could not be read in 30 s"
+                    return messages
+                if message.error() is not None:  # the end, or what fails the test
+                    assert message.error().name() == "_PARTITION_EOF", message.error()
+                    if message.offset() >= end:
+                        return messages
+                    # of a transaction that is open, or whose commit is not visible yet
+                    is_open = True
+                    continue
+                if message.offset() >= end:
+                    return messages
+                messages.append(message)
+        finally:
+            consumer.close()
+
+    def _end_of(self, place: TopicPartition) -> int:
+        """Return the end of a partition, with what no transaction has committed."""
+        consumer = self._consumer("read_uncommitted")
+        try:
+            return int(consumer.get_watermark_offsets(place, timeout=30)[1])
+        finally:
+            consumer.close()
+
+    def _consumer(self, isolation: str) -> Consumer:
+        return Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "group.id": "tests",
@@ -189,23 +224,12 @@ class KafkaQuestions:
                 "error_cb": _ignore,
             }
         )
-        messages: list[Any] = []
-        place = TopicPartition(topic, number, 0)
-        try:
-            # where messages come all the time, the client never tells of an end
-            _, end = consumer.get_watermark_offsets(place, timeout=30)
-            consumer.assign([place])
-            while True:
-                message = consumer.poll(30)
-                assert message is not None, f"{topic}-{number} could not be read in 30 s"
-                if message.error() is not None:  # the end, or what fails the test
-                    assert message.error().name() == "_PARTITION_EOF", message.error()
-                    return messages
-                if message.offset() >= end:
-                    return messages
-                messages.append(message)
-        finally:
-            consumer.close()
+
+
+_VISIBLE_S: Final = 1.0
+"""Time in which messages become visible whose transaction has been committed: a broker answers
+before it has written that into their partitions.
+"""
 
 
 def _ignore(_error: object) -> None:

@@ -50,7 +50,9 @@ def test_the_default_asks_for_a_plan_when_partitions_appear_or_vanish():
         assert task.replan() == "1 partitions appeared, 0 are gone"
         task.tell([A, B])
         kind.shards = ("b",)
-        assert task.replan() == "0 partitions appeared, 1 are gone"
+        while (found := task.replan()) == "1 partitions appeared, 0 are gone":
+            pass  # was under way
+        assert found == "0 partitions appeared, 1 are gone"
 
 
 def test_what_appeared_before_the_monitor_is_found_by_its_first_look():
