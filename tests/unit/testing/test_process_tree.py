@@ -3,9 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 from penstock_kit.testing.process_tree import (
     MIB,
@@ -44,7 +41,6 @@ TOUCHING = "import mmap, sys; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.filen
 TOUCHING += "; sum(m[::4096]); print('touched', flush=True); input()"
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system has no PSS")
 def test_shared_pages_count_once(tmp_path):
     """Two processes that have the same file in memory."""
     file, size = tmp_path / "shared", 200 * MIB
