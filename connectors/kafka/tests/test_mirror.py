@@ -338,6 +338,11 @@ def test_a_key_that_does_nothing_is_told():
     config, errors = read_config(MirrorSource.config_type, mirror)
     assert not errors
     assert set(config.unused_keys()) == mirror.keys() - {"source.cluster.bootstrap.servers"}
+    both = {f"{end}.cluster.bootstrap.servers": "a:9092" for end in ("source", "target")}
+    rights = {"sync.topic.acls.enabled": "false", "sync.topic.acls.interval.seconds": "60"}
+    config, errors = read_config(MirrorSource.config_type, both | rights)
+    assert not errors
+    assert set(config.unused_keys()) == {"sync.topic.acls.interval.seconds"}
     given = {"bootstrap.servers": "a:9092", "offset.syncs.prefix": "A."}
     given |= {"positions": "true", "dead.letters": "rows"}
     config, errors = read_config(KafkaSink.config_type, given)

@@ -26,6 +26,7 @@ from penstock_kafka.topic_reader import Naming, Reading, TopicReader
 
 _OF_TARGET: Final = ("replication.factor", "sync.topic.", "config.properties.exclude")
 _NO_TARGET: Final = "without `target.cluster.bootstrap.servers`, topics are created by the sink"
+_RIGHTS_EVERY_S: Final = 600
 _RESET: Final = "auto.offset.reset"
 _BATCH_ROWS: Final = 50_000
 _BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -64,7 +65,7 @@ class MirrorSourceConfig(MirrorConfig):
         group="Topics",
     )
     sync_topic_acls_interval_seconds: int = key(
-        600, doc="Seconds after which rights are compared again.", group="Topics"
+        _RIGHTS_EVERY_S, doc="Seconds after which rights are compared again.", group="Topics"
     )
     config_properties_exclude: tuple[str, ...] = key(
         EXCLUDED, doc="Settings that are left out: regular expressions.", group="Topics"
@@ -91,8 +92,16 @@ class MirrorSourceConfig(MirrorConfig):
             **unused_client_keys(
                 "consumer", "source.consumer", _without_reset(self.source_consumer)
             ),
+            **self._unused_keys_of_rights(),
             **dict.fromkeys(of_target, _NO_TARGET),
         }
+
+    def _unused_keys_of_rights(self) -> Mapping[str, str]:
+        is_default = self.sync_topic_acls_interval_seconds == _RIGHTS_EVERY_S
+        if self.sync_topic_acls_enabled or is_default:
+            return {}
+        why = "`sync.topic.acls.enabled` is false"
+        return {"sync.topic.acls.interval.seconds": why}
 
     def _changed_keys_of_target(self) -> list[str]:
         """Return the keys about topics of the target that have another value than the default."""
