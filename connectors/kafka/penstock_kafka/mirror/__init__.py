@@ -5,7 +5,7 @@
 - `offset_syncs`      offset syncs: written by the sink, read for checkpoints
 - `config`            keys that the three sources share
 - `target_topics`     topics of the target: partitions and settings of those of the source
-- `topic_rights`      rights to topics of the target
+- `topic_acls`        rights (ACLs) to topics of the target
 - `mirror_source`     messages
 - `checkpoint_source` offsets of consumer groups, translated
 - `heartbeat_source`  a record a second, by which lag is seen

@@ -22,7 +22,7 @@ from penstock_connector import Batch, ConfigError, Partition, Source, key
 from penstock_connector.messages import KEY, VALUE
 from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, to_connector_error
 from penstock_kafka.mirror.config import MirrorConfig
-from penstock_kafka.mirror.keys_without_effect import RightsWithoutEffect
+from penstock_kafka.mirror.keys_without_effect import AclKeysWithoutEffect
 from penstock_kafka.mirror.offset_syncs import OffsetSyncStore
 from penstock_kafka.mirror.policy import NameFilter
 from penstock_kafka.mirror.records import ROWS, Checkpoint, OffsetSync
@@ -33,7 +33,7 @@ _QUIET_S: Final = 0.2
 
 
 @dataclass(frozen=True)
-class CheckpointConfig(RightsWithoutEffect, MirrorConfig):
+class CheckpointConfig(AclKeysWithoutEffect, MirrorConfig):
     """Which groups, and how often."""
 
     groups: tuple[str, ...] = key(

@@ -11,13 +11,13 @@ import pyarrow as pa
 from penstock_connector import Batch, Partition, Source, key
 from penstock_connector.messages import KEY, VALUE
 from penstock_kafka.mirror.config import MirrorConfig
-from penstock_kafka.mirror.keys_without_effect import RightsWithoutEffect
+from penstock_kafka.mirror.keys_without_effect import AclKeysWithoutEffect
 from penstock_kafka.mirror.policy import HEARTBEATS
 from penstock_kafka.mirror.records import ROWS, encode_heartbeat
 
 
 @dataclass(frozen=True)
-class HeartbeatConfig(RightsWithoutEffect, MirrorConfig):
+class HeartbeatConfig(AclKeysWithoutEffect, MirrorConfig):
     """How often."""
 
     emit_heartbeats_enabled: bool = key(True, doc="Whether there are any.", group="Heartbeats")

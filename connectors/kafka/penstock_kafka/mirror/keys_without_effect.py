@@ -50,7 +50,7 @@ class KeysWithoutEffect(Reaching):
 
 
 @dataclass(frozen=True)
-class RightsWithoutEffect:
+class AclKeysWithoutEffect:
     """Keys about rights, of sources that do not mirror topics."""
 
     sync_topic_acls: str = _without_effect("sync.topic.acls.enabled", _OF_MESSAGES)

@@ -20,13 +20,13 @@ from penstock_kafka.kafka_source import RESETS
 from penstock_kafka.mirror.config import MirrorConfig, unused_client_keys
 from penstock_kafka.mirror.policy import NameFilter
 from penstock_kafka.mirror.target_topics import EXCLUDED, TargetTopics
-from penstock_kafka.mirror.topic_rights import TopicRights
+from penstock_kafka.mirror.topic_acls import TopicAcls
 from penstock_kafka.time_offsets import require_reset, resolve_offsets
 from penstock_kafka.topic_reader import Naming, Reading, TopicReader
 
 _OF_TARGET: Final = ("replication.factor", "sync.topic.", "config.properties.exclude")
 _NO_TARGET: Final = "without `target.cluster.bootstrap.servers`, topics are created by the sink"
-_RIGHTS_EVERY_S: Final = 600
+_ACLS_EVERY_S: Final = 600
 _RESET: Final = "auto.offset.reset"
 _BATCH_ROWS: Final = 50_000
 _BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -65,7 +65,7 @@ class MirrorSourceConfig(MirrorConfig):
         group="Topics",
     )
     sync_topic_acls_interval_seconds: int = key(
-        _RIGHTS_EVERY_S, doc="Seconds after which rights are compared again.", group="Topics"
+        _ACLS_EVERY_S, doc="Seconds after which rights are compared again.", group="Topics"
     )
     config_properties_exclude: tuple[str, ...] = key(
         EXCLUDED, doc="Settings that are left out: regular expressions.", group="Topics"
@@ -92,12 +92,12 @@ class MirrorSourceConfig(MirrorConfig):
             **unused_client_keys(
                 "consumer", "source.consumer", _without_reset(self.source_consumer)
             ),
-            **self._unused_keys_of_rights(),
+            **self._unused_acl_keys(),
             **dict.fromkeys(of_target, _NO_TARGET),
         }
 
-    def _unused_keys_of_rights(self) -> Mapping[str, str]:
-        is_default = self.sync_topic_acls_interval_seconds == _RIGHTS_EVERY_S
+    def _unused_acl_keys(self) -> Mapping[str, str]:
+        is_default = self.sync_topic_acls_interval_seconds == _ACLS_EVERY_S
         if self.sync_topic_acls_enabled or is_default:
             return {}
         why = "`sync.topic.acls.enabled` is false"
@@ -138,12 +138,12 @@ class MirrorSourceConfig(MirrorConfig):
             excluded,
         )
 
-    def topic_rights(self) -> TopicRights | None:
+    def topic_acls(self) -> TopicAcls | None:
         """Return what gives users their rights in the target; None where nothing does."""
         target = self.target_admin_broker()
         if target is None or not self.sync_topic_acls_enabled:
             return None
-        return TopicRights(self.source_admin_broker(), target)
+        return TopicAcls(self.source_admin_broker(), target)
 
     def mirrored(self) -> dict[str, int]:
         """Return the number of partitions of each topic of the source that is mirrored."""
@@ -216,7 +216,7 @@ class MirrorSource(Source[MirrorSourceConfig]):
         if (target := config.target_topics()) is not None:
             every_s = config.sync_topic_configs_interval_seconds
             self._syncs.append(_Periodic(partial(target.ensure, names), every_s))
-        if (rights := config.topic_rights()) is not None:
+        if (rights := config.topic_acls()) is not None:
             every_s = config.sync_topic_acls_interval_seconds
             self._syncs.append(_Periodic(partial(rights.sync, names), every_s))
         self._sync_target()

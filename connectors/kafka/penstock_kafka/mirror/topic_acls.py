@@ -1,4 +1,4 @@
-"""Rights to topics of the target: those to topics of the source, but for writing."""
+"""Rights (ACLs) to topics of the target: those to topics of the source, but for writing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NOT_SEEN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class TopicRights:
+class TopicAcls:
     """Gives users in the target the rights that they have in the source.
 
     Attributes:
@@ -69,7 +69,7 @@ class TopicRights:
         whose = "of the source"
         try:
             bindings = self._of_source()
-            wanted = mirrored_rights(bindings, names)
+            wanted = mirrored_acls(bindings, names)
             if wanted:
                 whose = "of the target"
                 self._create(wanted)
@@ -98,7 +98,7 @@ class TopicRights:
             _log_failure("of the target", different)
 
 
-def mirrored_rights(bindings: Iterable[AclBinding], names: Mapping[str, str]) -> list[AclBinding]:
+def mirrored_acls(bindings: Iterable[AclBinding], names: Mapping[str, str]) -> list[AclBinding]:
     """Return the rights that the target should have, as `MirrorSourceConnector` of MirrorMaker 2
     has them: only the mirror writes its topics. So who may write in the source may not here, and
     who may do all may read. What is forbidden for a topic is forbidden in both.
