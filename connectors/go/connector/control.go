@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	connectorv1 "penstock/go/api/connector/v1"
@@ -22,9 +23,14 @@ type pluginService struct {
 
 // Describe tells what the plugin serves; needs no configuration.
 func (p *pluginService) Describe(
-	context.Context, *connectorv1.DescribeRequest,
+	_ context.Context, request *connectorv1.DescribeRequest,
 ) (*connectorv1.DescribeResponse, error) {
-	return p.description, nil
+	if !canRead(request.MemoryFile) {
+		return p.description, nil
+	}
+	description := proto.CloneOf(p.description)
+	description.MemoryFile = ownMemoryFile()
+	return description, nil
 }
 
 // Shutdown drains all tasks; the process ends after the answer.

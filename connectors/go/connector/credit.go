@@ -1,9 +1,19 @@
 package connector
 
-// held is an announced batch: its bytes against the credit, and the frames that answer Fetch.
+// held is an announced batch: its bytes against the credit, and the frames that answer Fetch, with
+// its rows or with the memory file that has them.
 type held struct {
-	size   int64
-	frames []frame
+	size        int64
+	frames      func() ([]frame, error)
+	file        *memoryFile
+	memoryFrame frame
+}
+
+// close frees its memory.
+func (h held) close() {
+	if h.file != nil {
+		h.file.close()
+	}
 }
 
 // window is what a task holds ready: byte credit over batches that can be fetched. Every announced
@@ -45,16 +55,28 @@ func (w *window) hold(batch held) {
 // release lets all batches up to a number go: what they used up of the credit comes back.
 func (w *window) release(seq uint64) {
 	for ; w.first <= min(seq, w.last); w.first++ {
+		w.batches[w.first].close()
 		w.bytesLeft += w.batches[w.first].size
 		w.batchesLeft++
 		delete(w.batches, w.first)
 	}
 }
 
+// close frees the memory of all batches.
+func (w *window) close() {
+	for seq, batch := range w.batches {
+		batch.close()
+		delete(w.batches, seq)
+	}
+}
+
 // frames returns the frames of a batch; the same ones every time until it is released.
-func (w *window) frames(seq uint64) ([]frame, error) {
+func (w *window) frames(seq uint64, memoryFiles bool) ([]frame, error) {
 	if batch, found := w.batches[seq]; found {
-		return batch.frames, nil
+		if memoryFiles && batch.file != nil {
+			return []frame{batch.memoryFrame}, nil
+		}
+		return batch.frames()
 	}
 	if seq > w.last {
 		return nil, Defectf("source.batch.unannounced", "batch %d was not announced yet", seq)

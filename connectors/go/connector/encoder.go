@@ -41,11 +41,12 @@ type encoder struct {
 	targetBytes  int64
 	mostBytes    int64
 	mostRows     int64
+	memoryFiles  bool // executors fetch batches in memory files
 }
 
-func newEncoder(partitions []Partition, limits *connectorv1.Limits) *encoder {
+func newEncoder(partitions []Partition, limits *connectorv1.Limits, memoryFiles bool) *encoder {
 	made := &encoder{
-		schemas: newSchemas(), done: map[string]bool{}, messageBytes: messageMost,
+		schemas: newSchemas(), done: map[string]bool{}, messageBytes: messageMost, memoryFiles: memoryFiles,
 		targetBytes: cutTarget, mostRows: 1 << 20,
 	}
 	if len(partitions) == 1 {
@@ -133,18 +134,36 @@ func (e *encoder) ready(part piece, seq uint64) (held, *connectorv1.ReadResponse
 		Seq: seq, SchemaId: part.schemaID, Rows: part.rows,
 		Encoding: recordv1.Encoding_ENCODING_ARROW_IPC,
 	}
-	frames, err := fetchFrames(head, part.data, e.messageBytes)
+	batch, err := e.hold(head, part.data)
+	ready := &connectorv1.BatchReady{
+		Seq: seq, SchemaId: part.schemaID, PartitionId: part.partitionID, Rows: part.rows,
+		Bytes: uint64(batch.size),
+	}
+	return batch, &connectorv1.ReadResponse{
+		Kind: &connectorv1.ReadResponse_Ready{Ready: ready},
+	}, err
+}
+
+// hold returns a batch that can be fetched: its rows in a memory file, or in frames.
+func (e *encoder) hold(head *recordv1.Batch, data []byte) (held, error) {
+	if e.memoryFiles {
+		if file := memoryFileOf(data); file != nil {
+			one, err := memoryFrame(head, file.message)
+			return held{int64(len(data)), func() ([]frame, error) {
+				data, err := file.read()
+				if err != nil {
+					return nil, err
+				}
+				return fetchFrames(head, data, e.messageBytes)
+			}, file, one}, err
+		}
+	}
+	frames, err := fetchFrames(head, data, e.messageBytes)
 	size := int64(0)
 	for _, one := range frames {
 		size += one.size()
 	}
-	ready := &connectorv1.BatchReady{
-		Seq: seq, SchemaId: part.schemaID, PartitionId: part.partitionID, Rows: part.rows,
-		Bytes: uint64(size),
-	}
-	return held{size, frames}, &connectorv1.ReadResponse{
-		Kind: &connectorv1.ReadResponse_Ready{Ready: ready},
-	}, err
+	return held{size: size, frames: func() ([]frame, error) { return frames, nil }}, err
 }
 
 func ceil(number, by int64) int64 { return (number + by - 1) / by }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	connectorv1 "penstock/go/api/connector/v1"
 	recordv1 "penstock/go/api/record/v1"
 )
 
@@ -146,6 +147,14 @@ func fetchFrame(head *recordv1.Batch, data []byte) (frame, error) {
 	return frame{append(out, fields...), data}, nil
 }
 
+// memoryFrame returns the FetchResponse of a batch whose rows are in a memory file.
+func memoryFrame(head *recordv1.Batch, file *recordv1.MemoryFile) (frame, error) {
+	head = proto.CloneOf(head)
+	head.MemoryFile = file
+	data, err := proto.Marshal(&connectorv1.FetchResponse{Batch: head})
+	return frame{data, nil}, err
+}
+
 // chunks puts the chunks of a batch together again.
 type chunks struct {
 	parts [][]byte
@@ -159,7 +168,8 @@ func (c *chunks) add(batch *recordv1.Batch) ([]byte, bool, error) {
 			len(c.parts), batch.Chunk)
 	}
 	if batch.Chunk == 0 && !batch.MoreChunks {
-		return batch.GetData(), true, nil
+		data, err := dataOf(batch)
+		return data, true, err
 	}
 	c.parts = append(c.parts, batch.GetData())
 	if c.size += len(batch.GetData()); c.size > chunksMost {

@@ -30,10 +30,10 @@ func (p *pump) release(seq uint64) {
 }
 
 // held returns what answers Fetch for a batch.
-func (p *pump) held(seq uint64) ([]frame, error) {
+func (p *pump) held(seq uint64, memoryFiles bool) ([]frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.window.frames(seq)
+	return p.window.frames(seq, memoryFiles)
 }
 
 // committed hands on that all checkpoints up to this are durable; it confirms what the source

@@ -64,12 +64,10 @@ type pump struct {
 	nextWait    time.Duration
 }
 
-func newPump(
-	kind *kind, made source, partitions []Partition, limits *connectorv1.Limits, taskID string, epoch uint64,
-) *pump {
+func newPump(kind *kind, made source, partitions []Partition, order *connectorv1.ReadOpen) *pump {
 	p := &pump{
-		taskID: taskID, epochNo: epoch, kind: kind, source: made,
-		encoder: newEncoder(partitions, limits),
+		taskID: order.Task.GetTaskId(), epochNo: order.Epoch, kind: kind, source: made,
+		encoder: newEncoder(partitions, order.Limits, order.MemoryFiles),
 		frames:  make(chan *connectorv1.ReadResponse, framesMost),
 		changed: make(chan struct{}, 1), gone: make(chan struct{}), over: make(chan struct{}),
 		window: newWindow(), progress: &connectorv1.Progress{LagBytes: -1, LagRecords: -1}, idle: true,
@@ -95,6 +93,9 @@ func (p *pump) run(init func() error, partitions []Partition) {
 	if panicked != nil {
 		err = panicked
 	}
+	p.mu.Lock()
+	p.window.close()
+	p.mu.Unlock()
 	also := p.call("Close", p.source.Close) // after a failed Connect, Close may fail for want of it
 	if err == nil {
 		err = also

@@ -53,20 +53,20 @@ func (r *reading) Fetch(
 	}
 	seqs := request.Seqs
 	for seq := request.FromSeq; len(request.Seqs) == 0 && seq <= request.ToSeq; seq++ {
-		if err := sendBatch(task, seq, stream); err != nil {
+		if err := sendBatch(task, seq, request.MemoryFiles, stream); err != nil {
 			return err
 		}
 	}
 	for _, seq := range seqs {
-		if err := sendBatch(task, seq, stream); err != nil {
+		if err := sendBatch(task, seq, request.MemoryFiles, stream); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func sendBatch(task *pump, seq uint64, stream grpc.ServerStream) error {
-	frames, err := task.held(seq)
+func sendBatch(task *pump, seq uint64, memoryFiles bool, stream grpc.ServerStream) error {
+	frames, err := task.held(seq, memoryFiles)
 	for at := 0; err == nil && at < len(frames); at++ {
 		err = stream.SendMsg(frames[at])
 	}
@@ -111,7 +111,7 @@ func (r *reading) open(stream readStream) (*pump, error) {
 		return nil, err
 	}
 	made, init := kind.newSource(config)
-	task := newPump(kind, made, partitions, order.Limits, taskID, order.Epoch)
+	task := newPump(kind, made, partitions, order)
 	if err := r.tasks.start(taskID, task); err != nil {
 		return nil, err
 	}

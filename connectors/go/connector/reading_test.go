@@ -19,7 +19,7 @@ func (s *sent) Send(frame *connectorv1.ReadResponse) error {
 
 func TestADrainedTaskSaysSoAlsoWhenItIsStoppedAtOnce(t *testing.T) {
 	for range 100 { // the order in which a stream learns of all this is random
-		task := newPump(&kind{name: "x"}, nil, nil, &connectorv1.Limits{}, "t", 1)
+		task := newPump(&kind{name: "x"}, nil, nil, &connectorv1.ReadOpen{Epoch: 1})
 		task.send(&connectorv1.ReadResponse{Kind: &connectorv1.ReadResponse_Drained{
 			Drained: &connectorv1.Drained{},
 		}})

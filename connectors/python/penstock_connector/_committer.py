@@ -132,7 +132,9 @@ class Committer:
         async with stage.in_use:
             await self._run("discard", stage.discard, self._puts, ended=ended)
 
-    async def put(self, stage: Stage, batch: record_pb.Batch, data: bytes) -> pb.BatchResult:
+    async def put(
+        self, stage: Stage, batch: record_pb.Batch, data: bytes | pa.Buffer
+    ) -> pb.BatchResult:
         """Stage a batch and answer for every row of it (rule R7)."""
         if batch.seq != stage.last_seq + 1:
             raise ConnectorError(

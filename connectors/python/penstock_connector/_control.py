@@ -30,6 +30,7 @@ from penstock_connector._monitoring import Monitoring
 from penstock_connector._source import Dataset, Source
 from penstock_connector._values import partition_from_proto, partition_to_proto
 from penstock_connector.reach import FOLDERS, HOSTS
+from penstock_values.memory_files import can_read, own_memory_file
 
 T = TypeVar("T")
 
@@ -59,10 +60,14 @@ class PluginService(plugin_grpc.PluginServiceServicer):
         self._shutdown = shutdown
 
     async def Describe(  # noqa: N802 - the protocol's name
-        self, _request: plugin_pb.DescribeRequest, _context: Any
+        self, request: plugin_pb.DescribeRequest, _context: Any
     ) -> plugin_pb.DescribeResponse:
         """Tell what the plugin serves; needs no configuration."""
-        return self._description
+        if not (request.HasField("memory_file") and can_read(request.memory_file)):
+            return self._description
+        answer = plugin_pb.DescribeResponse(memory_file=own_memory_file())
+        answer.MergeFrom(self._description)
+        return answer
 
     async def Shutdown(  # noqa: N802 - the protocol's name
         self, request: plugin_pb.ShutdownRequest, _context: Any

@@ -7,17 +7,28 @@ is bounded by what the host granted, whatever the speed of either side.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock_connector._errors import ConnectorError, RetriableError
+from penstock_values.memory_files import MemoryFile
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An announced batch: its bytes against the credit, and the frames that answer Fetch."""
+    """An announced batch: its bytes against the credit, and the frames that answer Fetch, with its
+    rows or with the memory file that has them.
+    """
 
     size: int
-    frames: list[bytes]
+    frames: Callable[[], list[bytes]]
+    memory_file: MemoryFile | None = None
+    memory_frame: bytes = b""
+
+    def close(self) -> None:
+        """Free its memory."""
+        if self.memory_file is not None:
+            self.memory_file.close()
 
 
 class Window:
@@ -59,15 +70,21 @@ class Window:
         """Let all batches up to a number go: what they used up of the credit comes back."""
         while self._held and next(iter(self._held)) <= seq:
             _, batch = self._held.popitem(last=False)
+            batch.close()
             self._bytes_left += batch.size
             if self._batches_left is not None:
                 self._batches_left += 1
 
-    def frames(self, seq: int) -> list[bytes]:
+    def close(self) -> None:
+        """Free the memory of all batches."""
+        while self._held:
+            self._held.popitem()[1].close()
+
+    def frames(self, seq: int, *, memory_files: bool) -> list[bytes]:
         """Return the frames of a batch; the same ones every time until it is released."""
         held = self._held.get(seq)
         if held is not None:
-            return held.frames
+            return [held.memory_frame] if memory_files and held.memory_frame else held.frames()
         if seq > self._last_seq:
             raise ConnectorError("source.batch.unannounced", f"batch {seq} was not announced yet")
         raise RetriableError(

@@ -20,6 +20,7 @@ from penstock_connector._rows import CUT_MOST, CUT_TARGET, Cut, Schemas, to_arro
 from penstock_connector._source import BadRow, Batch, Source
 from penstock_connector._values import Partition
 from penstock_values.identity import partition_id
+from penstock_values.memory_files import MemoryFile
 from penstock_values.messages import offset_to_proto
 
 HEARTBEAT: Final = 30.0
@@ -40,7 +41,14 @@ class Piece:
 class Encoder:
     """Knows the stream's schemas, the host's limits and the task's partitions."""
 
-    def __init__(self, partitions: Sequence[Partition], limits: types_pb.Limits) -> None:
+    def __init__(
+        self,
+        partitions: Sequence[Partition],
+        limits: types_pb.Limits,
+        *,
+        memory_files: bool = False,
+    ) -> None:
+        self._memory_files = memory_files
         self._only = partitions[0].id if len(partitions) == 1 else ""
         self._schemas = Schemas()
         self._done: set[str] = set()
@@ -97,16 +105,27 @@ class Encoder:
             rows=piece.rows.num_rows,
             encoding=record_pb.ENCODING_ARROW_IPC,
         )
-        frames = _frames.fetch_frames(head, piece.rows, self._message_most)
-        size = sum(map(len, frames))
+        held = self._held(head, _frames.encode_rows(piece.rows))
         ready = pb.BatchReady(
             seq=seq,
             schema_id=piece.schema_id,
             partition_id=piece.partition_id,
             rows=piece.rows.num_rows,
-            bytes=size,
+            bytes=held.size,
         )
-        return Held(size, frames), ready
+        return held, ready
+
+    def _held(self, head: record_pb.Batch, data: pa.Buffer) -> Held:
+        """Return a batch that can be fetched: its rows in a memory file, or in frames."""
+        most = self._message_most
+        file = MemoryFile.of_batch(data) if self._memory_files else None
+        if file is not None:
+            frame = _frames.memory_frame(head, file.message)
+            return Held(
+                data.size, lambda: _frames.fetch_frames(head, file.read(), most), file, frame
+            )
+        frames = _frames.fetch_frames(head, data, most)
+        return Held(sum(map(len, frames)), lambda: frames)
 
     def checkpoint(
         self, batch: Batch, checkpoint_id: int, *, rows: int, last_seq: int

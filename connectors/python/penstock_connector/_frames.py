@@ -12,11 +12,18 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.api.connector.v1.source_service_pb2 import FetchResponse
 from penstock.api.record.v1 import record_pb2 as pb
-from penstock_connector._errors import ConnectorError
+from penstock_connector._errors import ConnectorError, RetriableError
 from penstock_values import schemas
 from penstock_values.frame_bounds import check_frame
 from penstock_values.frames import MAX_BATCH_BYTES, BrokenChunksError, ChunkJoiner, split_data
+from penstock_values.memory_files import (
+    BrokenMemoryFileError,
+    MemoryFileGoneError,
+    has_memory_file,
+    read_memory_file,
+)
 
 MESSAGE_MOST: Final = 64 << 20
 """Largest gRPC message, bytes, sent or taken."""
@@ -50,7 +57,7 @@ def encode_rows(rows: pa.RecordBatch) -> pa.Buffer:
     return rows.serialize()
 
 
-def decode_rows(data: bytes | bytearray, schema: pa.Schema) -> pa.RecordBatch:
+def decode_rows(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows of an Arrow IPC message; raise when it is not one of this schema."""
     try:
         rows = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
@@ -81,12 +88,19 @@ def _unreadable(error: Exception) -> ConnectorError:
     )
 
 
-def fetch_frames(head: pb.Batch, rows: pa.RecordBatch, message_most: int) -> list[bytes]:
+def memory_frame(head: pb.Batch, file: pb.MemoryFile) -> bytes:
+    """Return the serialized FetchResponse of a batch whose rows are in a memory file."""
+    batch = pb.Batch(memory_file=file)
+    batch.MergeFrom(head)
+    return FetchResponse(batch=batch).SerializeToString()
+
+
+def fetch_frames(head: pb.Batch, data: pa.Buffer, message_most: int) -> list[bytes]:
     """Return the serialized FetchResponses of a batch.
 
     They are several only when a single row is larger than a message: rule R10, never drop.
     """
-    parts = chunk_rows(memoryview(encode_rows(rows)), message_most)
+    parts = chunk_rows(memoryview(data), message_most)
     return [
         _fetch_frame(head, part, chunk, more=chunk + 1 < len(parts))
         for chunk, part in enumerate(parts)
@@ -111,17 +125,23 @@ def _varint(number: int) -> bytes:
 
 
 class Chunks:
-    """Joins the chunks of batches that the host sends."""
+    """Joins the chunks of batches that the host sends, and reads those in memory files."""
 
     def __init__(self, max_bytes: int = MAX_BATCH_BYTES) -> None:
         self._joiner = ChunkJoiner(max_bytes)
 
-    def add(self, batch: pb.Batch) -> bytes | None:
+    def add(self, batch: pb.Batch) -> bytes | pa.Buffer | None:
         """Return the whole data when `batch` is its last chunk, else None."""
         try:
-            return batch.data if self._joiner.join(batch) else None
+            if not self._joiner.join(batch):
+                return None
+            return read_memory_file(batch.memory_file) if has_memory_file(batch) else batch.data
         except BrokenChunksError as error:
             raise ConnectorError(_CODES[error.rule], str(error)) from None
+        except BrokenMemoryFileError as error:
+            raise ConnectorError("wire.memory_file.broken", str(error)) from None
+        except MemoryFileGoneError as error:
+            raise RetriableError("wire.memory_file.gone", str(error)) from None
 
 
 def chunk_rows(data: memoryview, message_most: int) -> Sequence[memoryview]:

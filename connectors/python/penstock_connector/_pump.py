@@ -97,10 +97,10 @@ class Pump:
             self._window.release(seq)
             self._changed.notify_all()
 
-    def frames(self, seq: int) -> list[bytes]:
+    def frames(self, seq: int, *, memory_files: bool) -> list[bytes]:
         """Return what answers Fetch for a batch (*loop*)."""
         with self._changed:
-            return self._window.frames(seq)
+            return self._window.frames(seq, memory_files=memory_files)
 
     def committed(self, checkpoint_id: int) -> None:
         """Hand on that all checkpoints up to this are durable; confirm what the source waits for
@@ -161,6 +161,8 @@ class Pump:
             self._finish()
         except BaseException as raised:  # noqa: BLE001 - reported to the host, which decides
             error = as_connector_error(raised, f"{type(self._source).__name__}.{self._stage}")
+        with self._changed:
+            self._window.close()
         also = self._close()  # after a failed connect, close may fail for want of it
         self._outbox.finish(error or also)
         self._tell_ended()

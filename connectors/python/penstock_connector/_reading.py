@@ -77,7 +77,7 @@ class Reading:
         try:
             pump = self._tasks.find(request.task_id, request.epoch)
             for seq in request.seqs or range(request.from_seq, request.to_seq + 1):
-                for frame in pump.frames(seq):
+                for frame in pump.frames(seq, memory_files=request.memory_files):
                     yield frame
         except ConnectorError as error:
             await fail(context, error)
@@ -109,7 +109,7 @@ class Reading:
         partitions = [partition_from_proto(p) for p in order.task.partitions]
         pump = Pump(
             kind(),
-            Encoder(partitions, order.limits),
+            Encoder(partitions, order.limits, memory_files=order.memory_files),
             outbox,
             task_id=task_id,
             epoch=epoch,

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -31,6 +32,7 @@ from penstock.wire import record as record_wire
 from penstock.wire.connector import KEY, PLAN
 from penstock.wire.error import DIAGNOSTIC
 from penstock_values.identity import partition_id
+from penstock_values.memory_files import can_read
 from penstock_values.messages import key_from_proto
 
 _KINDS = {
@@ -97,6 +99,9 @@ class PluginDescription:
     version: str
     sdk: str = ""
     connectors: tuple[ConnectorSpec, ...] = ()
+    memory_file: str = ""
+    """A `penstock.api.record.v1.MemoryFile` in base64; set when the memory files of the plugin can
+    be read here, and those of this process there."""
 
     def connector(self, name: str) -> ConnectorSpec | None:
         """Return the connector of this name; None when the plugin does not serve it."""
@@ -163,7 +168,15 @@ def description_from_proto(message: plugin_pb.DescribeResponse) -> PluginDescrip
         version=message.version,
         sdk=message.sdk,
         connectors=tuple(_spec(spec) for spec in message.connectors),
+        memory_file=_memory_file(message),
     )
+
+
+def _memory_file(message: plugin_pb.DescribeResponse) -> str:
+    file = message.memory_file
+    if not (message.HasField("memory_file") and can_read(file)):
+        return ""
+    return base64.b64encode(file.SerializeToString()).decode()
 
 
 def _spec(message: plugin_pb.ConnectorSpec) -> ConnectorSpec:

@@ -12,6 +12,7 @@ from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.connector.v1 import sink_service_pb2_grpc as sink_grpc
 from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1 import source_service_pb2_grpc as source_grpc
+from penstock.api.record.v1 import record_pb2
 from penstock.model.connector import CommitMode, Partition, Target, TaskPlan
 from penstock.model.errors import ConfigError
 from penstock.model.stream import (
@@ -23,8 +24,11 @@ from penstock.model.stream import (
 )
 from penstock.plugin.catalog.registry import Registry
 from penstock.plugin.host import PluginHost
+from penstock.plugin.process import startup
 from penstock.plugin.streams.sink_stream import PluginSinkStream
 from penstock.plugin.streams.source_stream import PluginSourceStream
+from penstock.spark.connector_io import plugin_calls
+from penstock_values.memory_files import own_memory_file
 
 SECRETS = {"password": "s3cr3t-canary"}
 
@@ -85,6 +89,28 @@ async def read_all(stream):
 
 def of(kind, events):
     return [event for event in events if isinstance(event, kind)]
+
+
+ELSEWHERE = record_pb2.MemoryFile(process_id=2**22 + 1, descriptor=3, bytes=1, name="x")
+
+
+@pytest.mark.parametrize("offered", [own_memory_file(), ELSEWHERE], ids=["here", "elsewhere"])
+def test_a_plugin_that_can_read_the_memory_of_its_host_shares_its_own(
+    host, run, monkeypatch, offered
+):
+    monkeypatch.setattr(startup, "own_memory_file", lambda: offered)
+
+    async def scenario():
+        source = await host.acquire("source")
+        reader = read_stream(source, 10)
+        await reader.open()
+        (schema,) = of(SchemaVersion, await read_all(reader))
+        shares = plugin_calls.shares_memory(reader.ticket([1], schema.schema.schema_id))
+        await reader.close()
+        await host.close(1)
+        return shares
+
+    assert run(scenario()) is (offered is not ELSEWHERE)
 
 
 def test_rows_go_from_an_sdk_source_to_an_sdk_sink(host, run, tmp_path, caplog):

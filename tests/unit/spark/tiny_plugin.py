@@ -19,6 +19,7 @@ from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1 import source_service_pb2_grpc as source_grpc
 from penstock.api.record.v1 import record_pb2
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
+from penstock_values.memory_files import own_memory_file, read_memory_file
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 CREDENTIAL = "only for executors"
@@ -58,6 +59,9 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         self.batches: dict[int, pa.RecordBatch] = {}
         self.put: dict[tuple[int, int, int], list[pa.RecordBatch]] = {}
         self.sizes: list[int] = []
+        self.in_memory = 0
+        self.offered_memory_files: list[bool] = []
+        self.memory_file = ""
         self.schema = self.put_schema = schema
         self.block, self.block_put = threading.Event(), threading.Event()
         self.block.set()
@@ -78,6 +82,10 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         self._server.add_insecure_port(self.address)
         self._server.start()
 
+    def share_memory(self) -> None:
+        """Let tickets say that batches may pass in memory files."""
+        self.memory_file = base64.b64encode(own_memory_file().SerializeToString()).decode()
+
     def stop(self) -> None:
         """Let everybody go."""
         self.block.set()
@@ -87,6 +95,7 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
     def Fetch(self, request: source_pb.FetchRequest, context: Any) -> Iterator[Any]:  # noqa: N802 - gRPC's name
         self._check(context)
         self.fetches += 1
+        self.offered_memory_files.append(request.memory_files)
         self.open_fetches += 1
         context.add_callback(self._fetch_ended)
         context.set_compression(self.compression)
@@ -105,7 +114,9 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
             batch = request.batch
             self.sizes.append(len(batch.data))
             assert batch.chunk == len(parts)
-            parts.append(batch.data)
+            in_memory = batch.HasField("memory_file")
+            parts.append(read_memory_file(batch.memory_file) if in_memory else batch.data)
+            self.in_memory += in_memory
             if batch.more_chunks:
                 continue
             data, parts = b"".join(parts), []
@@ -120,6 +131,8 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         most = more.pop("max_message_bytes", 4 << 20)
         announced = more.pop("announced_bytes", 1 << 30)
         head = {"kind": "plugin", "address": self.address, "credential": CREDENTIAL}
+        if self.memory_file:
+            head["memory_file"] = self.memory_file
         place = {**head, "task_id": task, "epoch": 1, "schema_id": 1}
         schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
         return Ticket(

@@ -20,6 +20,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2_grpc
 
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
+from penstock.api.connector.v1.plugin_service_pb2 import DescribeRequest
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
@@ -35,7 +36,9 @@ from penstock.plugin.process.local_process import (
 )
 from penstock.plugin.process.logs import LineBuffer
 from penstock.rpc.channels import authority_options
+from penstock_kit.conformance.calls import call
 from penstock_kit.conformance.results import RuleBrokenError, require
+from penstock_values.memory_files import can_read, own_memory_file
 
 _MAX_OUTPUT_BYTES: Final = 4 << 20
 """Output that is kept for the checks, of each pipe."""
@@ -146,6 +149,14 @@ class Plugin:
         ]
         self.channel = grpc.aio.insecure_channel(address, options)
         self._channels.append(self.channel)
+
+    async def shares_memory(self) -> bool:
+        """Return whether batches may pass in memory files: it opens those of this process, and
+        shows one of its own.
+        """
+        request = DescribeRequest(memory_file=own_memory_file())
+        answer = await call(self.plugins.Describe, request, self.metadata)
+        return answer.HasField("memory_file") and can_read(answer.memory_file)
 
     async def kill(self) -> None:
         """End it alone, as a crash would (SIGKILL)."""

@@ -20,6 +20,7 @@ from penstock_kit.conformance.results import RuleBrokenError, present, require
 from penstock_kit.conformance.rows import Row, encode_rows
 from penstock_kit.conformance.sandbox import Sandbox
 from penstock_kit.conformance.source_task import MAX_MESSAGE_BYTES
+from penstock_values.memory_files import MemoryFile
 
 _REFUSAL_TIMEOUT_S: Final = 1.0
 """Time in which a sink refuses a put before its first row."""
@@ -52,6 +53,7 @@ class PutOptions:
     schema_id: int = 1
     first_seq: int = 1
     chunk_bytes: int = 0
+    in_memory_files: bool = False
     unknown: bytes = b""
 
 
@@ -68,6 +70,7 @@ class SinkTask:
         self.opened = pb.WriteOpened()
         self._plugin = plugin
         self._frames = frames
+        self._memory_files: list[MemoryFile] = []
 
     async def send(self, **frame: Any) -> None:
         """Send a frame, for instance `send(commit=WriteCommit(txn_id=1))`."""
@@ -166,6 +169,8 @@ class SinkTask:
             await frames.done_writing()
             while (answer := await _next_result(frames)) is not None:
                 results.append(answer.batch_result)
+                if self._memory_files:  # from now on the sink has the rows itself
+                    self._memory_files.pop(0).close()
         return results
 
     async def prepare(
@@ -195,6 +200,18 @@ class SinkTask:
         self, rows: Sequence[Row], schema: pa.Schema, options: PutOptions, seq: int
     ) -> list[record_pb2.Batch]:
         data = encode_rows(rows, schema, record_pb2.ENCODING_ARROW_IPC)
+        if options.in_memory_files:
+            file = present(MemoryFile.create(data), "this machine has no memory files")
+            self._memory_files.append(file)
+            return [
+                record_pb2.Batch(
+                    seq=seq,
+                    schema_id=options.schema_id,
+                    rows=len(rows),
+                    encoding=record_pb2.ENCODING_ARROW_IPC,
+                    memory_file=file.message,
+                )
+            ]
         limit = (
             min(self.opened.limits.max_message_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
             - _MESSAGE_OVERHEAD_BYTES

@@ -17,6 +17,12 @@ from penstock_kit.conformance.process import Plugin
 from penstock_kit.conformance.results import RuleBrokenError, present, require
 from penstock_kit.conformance.rows import Row, decode_rows
 from penstock_kit.conformance.sandbox import Sandbox
+from penstock_values.memory_files import (
+    BrokenMemoryFileError,
+    MemoryFileGoneError,
+    has_memory_file,
+    read_memory_file,
+)
 
 Offsets = Mapping[str, record_pb2.Offset]
 
@@ -37,6 +43,7 @@ class ReadOptions:
     max_message_bytes: int = MAX_MESSAGE_BYTES
     max_batch_rows: int = 131_072
     target_batch_bytes: int = MAX_MESSAGE_BYTES
+    memory_files: bool = False
     override: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -67,6 +74,7 @@ class Trace:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     largest_frame: int = 0
     chunks: int = 0
+    memory_files: list[record_pb2.MemoryFile] = field(default_factory=list)
     drained: bool = False
 
     def kinds(self) -> list[str]:
@@ -154,6 +162,7 @@ class SourceTask:
             epoch=self.options.epoch if epoch is None else epoch,
             from_seq=seq,
             to_seq=seq,
+            memory_files=self.options.memory_files,
         )
         answers = await collect(self._plugin.sources.Fetch, request, self._plugin.metadata)
         sizes = [answer.ByteSize() for answer in answers]
@@ -175,6 +184,8 @@ class SourceTask:
             f"batch {ready.seq} has schema {ready.schema_id}, which was not sent",
         )
         data = b"".join(chunk.data for chunk in chunks)
+        if chunks[0].HasField("memory_file"):
+            data = self._read_memory_file(ready, chunks[0])
         rows = decode_rows(data, schema.arrow_schema, chunks[0].encoding or self.opened.encoding)
         require(
             len(rows) == ready.rows,
@@ -183,6 +194,20 @@ class SourceTask:
         new = [SourceRow(ready.partition_id, schema.dataset, row) for row in rows]
         self.trace.rows += new
         return new
+
+    def _read_memory_file(self, ready: pb.BatchReady, batch: record_pb2.Batch) -> bytes:
+        require(self.options.memory_files, "a batch came in a memory file, which was not offered")
+        require(
+            batch.memory_file.bytes <= ready.bytes,
+            f"batch {ready.seq} was announced with {ready.bytes} bytes and has "
+            f"{batch.memory_file.bytes} in its memory file",
+        )
+        self.trace.memory_files.append(batch.memory_file)
+        try:
+            in_file = has_memory_file(batch)
+            return read_memory_file(batch.memory_file).to_pybytes() if in_file else b""
+        except (BrokenMemoryFileError, MemoryFileGoneError) as error:
+            raise RuleBrokenError(f"the memory file of batch {ready.seq}: {error}") from None
 
     async def release(self, seq: int) -> None:
         """Release all batches up to one."""
@@ -293,6 +318,7 @@ async def open_source(
                 encodings=ENCODINGS,
                 limits=limits,
                 credit=types_pb2.Credit(bytes=options.credit, batches=65_536),
+                memory_files=options.memory_files,
             )
         )
         try:

@@ -77,7 +77,16 @@ class PluginProcess:
         info: dict[str, Any] = {"address": self.address, "credential": self.credential}
         if self.connection.tls:
             info["tls"] = self.connection.tls.to_dict()
+        if self.shares_memory:
+            info["memory_file"] = self.description.memory_file
         return info
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether batches may pass in memory files: then executors of this machine need not copy
+        them through a socket.
+        """
+        return bool(self.description.memory_file)
 
     @property
     def pid(self) -> int:

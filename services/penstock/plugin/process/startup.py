@@ -37,6 +37,7 @@ from penstock.plugin.process.local_process import (
 )
 from penstock.plugin.process.logs import PluginLog, Redactor
 from penstock.plugin.process.plugin_process import PluginProcess
+from penstock_values.memory_files import own_memory_file
 
 _log = logging.getLogger(__name__)
 
@@ -174,7 +175,10 @@ async def _describe(
 ) -> responses.PluginDescription:
     stub = PluginServiceStub(connection.channel)
     response = await connection.call(
-        "plugin.describe", deadlines.describe_s, stub.Describe, pb.DescribeRequest()
+        "plugin.describe",
+        deadlines.describe_s,
+        stub.Describe,
+        _describe_request(connection.address),
     )
     description = responses.description_from_proto(response)
     spec = description.connector(entry.name)
@@ -186,6 +190,12 @@ async def _describe(
             fix="Install the manifest that belongs to this version of the plugin.",
         )
     return description
+
+
+def _describe_request(address: str) -> pb.DescribeRequest:
+    """Offer memory files to a plugin on this machine."""
+    is_local = address.startswith("unix:")
+    return pb.DescribeRequest(memory_file=own_memory_file() if is_local else None)
 
 
 class RemotePlugin:

@@ -6,6 +6,7 @@ Rows do not pass through the stream. An executor puts them with the dict that `t
     address            gRPC address of the process, `unix:/…` or `host:port`
     credential         value of the metadata key `penstock-credential`
     tls                PEM texts, only for a plugin behind TLS
+    memory_file        base64 of a MemoryFile; whoever can open it may put batches in memory files
     task_id, epoch, txn_id, schema_id
     max_message_bytes  largest PutRequest that the plugin takes
 

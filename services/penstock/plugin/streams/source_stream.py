@@ -6,6 +6,7 @@ Rows do not pass through the stream. An executor fetches them with the dict that
     address     gRPC address of the process, `unix:/…` or `host:port`
     credential  value of the metadata key `penstock-credential`
     tls         PEM texts, only for a plugin behind TLS
+    memory_file base64 of a MemoryFile; whoever can open it may fetch batches in memory files
     task_id, epoch, schema_id
     encoding    encoding of the rows, negotiated at the open
     seqs        the batches to fetch, in this order
@@ -178,6 +179,7 @@ class PluginSourceStream:
                 encodings=READ_ENCODINGS,
                 limits=self._limits.to_proto(),
                 credit=types_pb2.Credit(bytes=self._credit_bytes, batches=MAX_READY_BATCHES),
+                memory_files=self._process.shares_memory,
             )
         )
 

@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.types as kind
 
 from penstock.api.record.v1 import record_pb2
+from penstock.model.errors import RetriableError
 from penstock.spark.connector_io import json_lines
 from penstock.spark.connector_io.plugin_calls import protocol_error
 from penstock.spark.schema import has_dictionaries, normalize_batch, normalize_schema
+from penstock_values import memory_files
 from penstock_values.frame_bounds import (
     MAX_DECOMPRESSED_BYTES,
     FrameTooLargeError,
@@ -65,8 +67,8 @@ class Decoder:
         self._has_dictionaries = has_dictionaries(self._schema)
         self._may_expand = may_expand(self._schema)
 
-    def decode(self, frame: record_pb2.Batch) -> pa.RecordBatch:
-        """Return the rows of a frame, in the normal schema.
+    def decode(self, frame: record_pb2.Batch, data: bytes | pa.Buffer = b"") -> pa.RecordBatch:
+        """Return the rows of a frame, in the normal schema. `data` is what its memory file has.
 
         Raises:
             InternalError: `plugin.protocol.…`: the frame breaks the protocol.
@@ -80,14 +82,13 @@ class Decoder:
                 "schema",
                 f"batch {frame.seq} is of schema {frame.schema_id}, not {self._schema_id}",
             )
-        batch = self._decode_checked(frame)
+        data = data or frame.data
+        batch = self._decode_checked(frame, data)
         if batch.num_rows != frame.rows:
             raise protocol_error(
                 "rows", f"batch {frame.seq} has {batch.num_rows} rows, not {frame.rows}"
             )
-        if self._may_expand and expanded_bytes(batch) > max(
-            MAX_DECOMPRESSED_BYTES, len(frame.data)
-        ):
+        if self._may_expand and expanded_bytes(batch) > max(MAX_DECOMPRESSED_BYTES, len(data)):
             raise protocol_error(
                 "inflated",
                 f"batch {frame.seq} has {expanded_bytes(batch)} bytes behind its dictionaries and "
@@ -95,13 +96,13 @@ class Decoder:
             )
         return normalize_batch(batch, self._normal)
 
-    def _decode_checked(self, frame: record_pb2.Batch) -> pa.RecordBatch:
+    def _decode_checked(self, frame: record_pb2.Batch, data: bytes | pa.Buffer) -> pa.RecordBatch:
         try:
             if frame.encoding == record_pb2.ENCODING_JSON_LINES:
                 check_json_lines(frame.data, self._schema)
                 batch = json_lines.parse_rows(frame.data, self._schema)
             else:
-                batch = self._decode_arrow(frame.data)
+                batch = self._decode_arrow(data)
             # offsets that point outside would be read by the JVM, which does not check
             batch.validate(full=True)
         except FrameTooLargeError as error:
@@ -116,12 +117,12 @@ class Decoder:
             ) from None
         return batch
 
-    def _decode_arrow(self, data: bytes) -> pa.RecordBatch:
+    def _decode_arrow(self, data: bytes | pa.Buffer) -> pa.RecordBatch:
         check_frame(data)
         if not self._has_dictionaries:
             return pa.ipc.read_record_batch(pa.py_buffer(data), self._schema)
         # dictionaries come before their batch: only a reader of streams takes them
-        with pa.ipc.open_stream(self._schema_bytes + data) as stream:
+        with pa.ipc.open_stream(b"".join((self._schema_bytes, data))) as stream:
             return stream.read_next_batch()
 
 
@@ -147,6 +148,33 @@ def join_chunks(frames: Iterable[record_pb2.Batch]) -> Iterator[record_pb2.Batch
         joiner.end()
     except BrokenChunksError as error:
         raise protocol_error(error.rule, str(error)) from None
+
+
+def read_memory_file(frame: record_pb2.Batch, max_bytes: int) -> pa.Buffer:
+    """Return the rows in the memory file of a frame; empty when it has none.
+
+    Raises:
+        InternalError: `plugin.protocol.memory_file`, or `…bytes`: larger than `max_bytes`.
+        RetriableError: `plugin.memory_file_gone`.
+    """
+    try:
+        if not memory_files.has_memory_file(frame):
+            return pa.py_buffer(b"")
+        file = frame.memory_file
+        if file.bytes > max_bytes:
+            raise protocol_error(
+                "bytes",
+                f"batch {frame.seq} was announced with {max_bytes} bytes and has {file.bytes} (R9)",
+            )
+        return memory_files.read_memory_file(file)
+    except memory_files.BrokenMemoryFileError as error:
+        raise protocol_error("memory_file", str(error)) from None
+    except memory_files.MemoryFileGoneError as error:
+        raise RetriableError(
+            "plugin.memory_file_gone",
+            f"the rows of batch {frame.seq} are gone: {error}",
+            fix="The micro-batch is repeated. If this recurs, see in the log why the plugin ends.",
+        ) from None
 
 
 def read_stream(data: bytes) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ Channels are opened in the forked Python worker, never before the fork.
 
 from __future__ import annotations
 
+import base64
 import functools
 import logging
 import os
@@ -19,8 +20,10 @@ from typing import Any, Final, Self
 import grpc
 from grpc.experimental import ChannelOptions
 
+from penstock.api.record.v1 import record_pb2
 from penstock.model.errors import InternalError, PenstockError, RetriableError
 from penstock.rpc.channels import ClientTls, authority_options, client_tls_from_dict
+from penstock_values.memory_files import can_read
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +64,18 @@ def _channel(address: str, tls: ClientTls | None) -> grpc.Channel:
     if tls is None:
         return grpc.insecure_channel(address, options=[*_OPTIONS, *authority_options(address)])
     return grpc.secure_channel(address, tls.credentials(), options=[*_OPTIONS, *tls.options()])
+
+
+def shares_memory(spec: Mapping[str, Any]) -> bool:
+    """Return whether batches may pass in memory files between this process and the plugin: both
+    have to be on one machine, in one container, of one user.
+    """
+    return "memory_file" in spec and _can_read(spec["memory_file"])
+
+
+@functools.lru_cache(maxsize=256)
+def _can_read(memory_file: str) -> bool:
+    return can_read(record_pb2.MemoryFile.FromString(base64.b64decode(memory_file)))
 
 
 def call_metadata(spec: Mapping[str, Any], trace: str = "") -> tuple[tuple[str, str | bytes], ...]:

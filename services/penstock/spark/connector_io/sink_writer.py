@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
+from penstock.api.record.v1 import record_pb2
 from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
 from penstock.model.errors import (
     DataError,
@@ -46,12 +47,14 @@ from penstock.spark.connector_io.plugin_calls import (
     call_metadata,
     plugin_channel,
     protocol_error,
+    shares_memory,
     stall_error,
 )
 from penstock.spark.connector_io.routed_rows import RoutedRows, UnknownDatasetsError
 from penstock.spark.slot_reports import WriteResult, read_diagnostic, write_diagnostic
 from penstock.topic_files.file_writer import write_files, write_files_of_topics
 from penstock.wire.error import DIAGNOSTIC
+from penstock_values.memory_files import MemoryFile
 
 STAGE: Final = "plugin.put"
 
@@ -187,12 +190,17 @@ def _put(
         target=_read_results, args=(call, pending), name="put results", daemon=True
     )
     reader.start()
-    seq = 0
+    seq, in_memory = 0, shares_memory(spec)
     try:
         for target, batch in rows:
             for count, data in split_batches([batch], max_bytes):
                 seq += 1
                 pending.add(seq, count, data.size)
+                file = MemoryFile.of_batch(data) if in_memory else None
+                if file is not None:
+                    pending.own(file)
+                    requests.put(_memory_request(seq, count, target["schema_id"], file))
+                    continue
                 # several messages when a single row is larger than one
                 for frame in encode_frames(seq, count, data, target["schema_id"], max_bytes):
                     requests.put(pb.PutRequest(batch=frame))
@@ -202,6 +210,18 @@ def _put(
         call.cancel()
         requests.put(None)
         reader.join(_JOIN_TIMEOUT_S)
+        pending.close()
+
+
+def _memory_request(seq: int, rows: int, schema_id: int, file: MemoryFile) -> pb.PutRequest:
+    frame = record_pb2.Batch(
+        seq=seq,
+        schema_id=schema_id,
+        rows=rows,
+        encoding=record_pb2.ENCODING_ARROW_IPC,
+        memory_file=file.message,
+    )
+    return pb.PutRequest(batch=frame)
 
 
 def _open_request(spec: Mapping[str, Any], slot: int, attempt: int) -> pb.PutRequest:
@@ -235,7 +255,7 @@ def _read_results(call: Any, pending: PendingBatches) -> None:
         pending.end(None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Pending:
     """A batch without a result."""
 
@@ -243,6 +263,11 @@ class _Pending:
     first_row: int
     rows: int
     size_bytes: int
+    memory_file: MemoryFile | None = None
+
+    def close(self) -> None:
+        if self.memory_file is not None:
+            self.memory_file.close()
 
 
 class PendingBatches:
@@ -276,6 +301,17 @@ class PendingBatches:
             self._bytes += size_bytes
             self._result.rows += rows
 
+    def own(self, file: MemoryFile) -> None:
+        """Keep the memory file of the batch that was added last until its result."""
+        with self._changed:
+            self._pending[-1].memory_file = file
+
+    def close(self) -> None:
+        """Free the memory of batches that have no result."""
+        with self._changed:
+            while self._pending:
+                self._pending.popleft().close()
+
     def wait_for_results(self) -> WriteResult:
         """Wait until every batch has a result and the call has ended."""
         with self._changed:
@@ -300,6 +336,7 @@ class PendingBatches:
             if not self._pending or self._pending[0].seq != result.seq:
                 raise protocol_error("result_order", f"an answer to batch {result.seq} out of turn")
             batch = self._pending.popleft()
+            batch.close()
             self._last_seq = batch.seq
             rejected = _rejected_rows(batch, result)
             self._result.rejected += rejected

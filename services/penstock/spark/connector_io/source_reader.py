@@ -29,13 +29,19 @@ from penstock.model.errors import ConfigError, InternalError
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.rpc.status import error_from, is_too_large
 from penstock.spark.connector_io import json_lines
-from penstock.spark.connector_io.frames import Decoder, join_chunks, read_stream
+from penstock.spark.connector_io.frames import (
+    Decoder,
+    join_chunks,
+    read_memory_file,
+    read_stream,
+)
 from penstock.spark.connector_io.plugin_calls import (
     MAX_MESSAGE_BYTES,
     StallTimer,
     call_metadata,
     plugin_channel,
     protocol_error,
+    shares_memory,
 )
 from penstock.spark.schema import normalize_batch, normalize_schema
 from penstock.topic_files.file_reader import read_files
@@ -99,6 +105,7 @@ def _fetch(ticket: Ticket, spec: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         from_seq=min(wanted),
         to_seq=max(wanted),
         seqs=wanted,
+        memory_files=shares_memory(spec),
     )
     stub = SourceServiceStub(plugin_channel(spec))
     call = stub.Fetch(request, metadata=call_metadata(spec, ticket.trace))
@@ -107,13 +114,14 @@ def _fetch(ticket: Ticket, spec: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
             for frame in join_chunks(_frames(call, timer)):
                 if not wanted or frame.seq != wanted.popleft():
                     raise protocol_error("fetch_order", f"Fetch gave batch {frame.seq} out of turn")
+                rows = read_memory_file(frame, announced[frame.seq])
                 if len(frame.data) > announced[frame.seq]:
                     raise protocol_error(
                         "bytes",
                         f"batch {frame.seq} was announced with {announced[frame.seq]} bytes and "
                         f"has {len(frame.data)} (R9)",
                     )
-                yield decoder.decode(frame)
+                yield decoder.decode(frame, rows)
     finally:
         call.cancel()  # the reader of the rows may have stopped early; the source must stop too
     if wanted:

@@ -40,6 +40,7 @@ from penstock_connector import (
     _writing,
 )
 from penstock_connector._committer import Committer
+from penstock_values import memory_files
 from support import http2
 
 KEPT = []
@@ -318,6 +319,11 @@ def read_end():
     after_frame("drained", lambda frame: setattr(frame, "checkpoint_id", 99))
 
 
+def read_memory_files():
+    memory_files.SMALLEST_BYTES = 0
+    replace(_credit.Held, "close", lambda _: None)
+
+
 def read_values():
     after(
         good, "row_of", lambda row, _: {**row, "big": row["big"] and int(float(row["big"]) / 8) * 8}
@@ -539,6 +545,10 @@ def put_gap():
 
 
 def put_chunked():
+    replace(_frames.Chunks, "add", lambda _, batch: batch.data)
+
+
+def put_memory_files():
     replace(_frames.Chunks, "add", lambda _, batch: batch.data)
 
 

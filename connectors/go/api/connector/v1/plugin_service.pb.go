@@ -10,6 +10,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	v1 "penstock/go/api/record/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -144,9 +145,11 @@ func (CommitMode) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_plugin_service_proto_rawDescGZIP(), []int{1}
 }
 
-// DescribeRequest is empty.
+// DescribeRequest offers memory files.
 type DescribeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A memory file of the host, open until the answer. Absent: batches are not to be sent in memory files.
+	MemoryFile    *v1.MemoryFile `protobuf:"bytes,3,opt,name=memory_file,json=memoryFile,proto3" json:"memory_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,6 +184,13 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_plugin_service_proto_rawDescGZIP(), []int{0}
 }
 
+func (x *DescribeRequest) GetMemoryFile() *v1.MemoryFile {
+	if x != nil {
+		return x.MemoryFile
+	}
+	return nil
+}
+
 // DescribeResponse lists the connectors of the plugin.
 type DescribeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -191,7 +201,10 @@ type DescribeResponse struct {
 	// SDK and language, for instance penstock-sdk-python/0.3.
 	Sdk string `protobuf:"bytes,3,opt,name=sdk,proto3" json:"sdk,omitempty"`
 	// Connectors that it serves.
-	Connectors    []*ConnectorSpec `protobuf:"bytes,5,rep,name=connectors,proto3" json:"connectors,omitempty"`
+	Connectors []*ConnectorSpec `protobuf:"bytes,5,rep,name=connectors,proto3" json:"connectors,omitempty"`
+	// A memory file of the plugin, open as long as its process lives; set when the plugin can open the one of the request. Whoever can
+	// open it may send batches in memory files to Put, and request them from Fetch.
+	MemoryFile    *v1.MemoryFile `protobuf:"bytes,6,opt,name=memory_file,json=memoryFile,proto3" json:"memory_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,6 +263,13 @@ func (x *DescribeResponse) GetSdk() string {
 func (x *DescribeResponse) GetConnectors() []*ConnectorSpec {
 	if x != nil {
 		return x.Connectors
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetMemoryFile() *v1.MemoryFile {
+	if x != nil {
+		return x.MemoryFile
 	}
 	return nil
 }
@@ -727,15 +747,19 @@ var File_penstock_api_connector_v1_plugin_service_proto protoreflect.FileDescrip
 
 const file_penstock_api_connector_v1_plugin_service_proto_rawDesc = "" +
 	"\n" +
-	".penstock/api/connector/v1/plugin_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\":\n" +
-	"\x0fDescribeRequestJ\x04\b\x01\x10\x02J\x04\b\x02\x10\x03R\rhost_featuresR\fhost_version\"\xac\x01\n" +
+	".penstock/api/connector/v1/plugin_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a#penstock/api/record/v1/record.proto\"\x7f\n" +
+	"\x0fDescribeRequest\x12C\n" +
+	"\vmemory_file\x18\x03 \x01(\v2\".penstock.api.record.v1.MemoryFileR\n" +
+	"memoryFileJ\x04\b\x01\x10\x02J\x04\b\x02\x10\x03R\rhost_featuresR\fhost_version\"\xf1\x01\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
 	"\x03sdk\x18\x03 \x01(\tR\x03sdk\x12H\n" +
 	"\n" +
 	"connectors\x18\x05 \x03(\v2(.penstock.api.connector.v1.ConnectorSpecR\n" +
-	"connectorsJ\x04\b\x04\x10\x05R\bfeatures\"\xf2\x03\n" +
+	"connectors\x12C\n" +
+	"\vmemory_file\x18\x06 \x01(\v2\".penstock.api.record.v1.MemoryFileR\n" +
+	"memoryFileJ\x04\b\x04\x10\x05R\bfeatures\"\xf2\x03\n" +
 	"\rConnectorSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1f.penstock.api.connector.v1.KindR\x04kind\x12\x14\n" +
@@ -824,25 +848,28 @@ var file_penstock_api_connector_v1_plugin_service_proto_goTypes = []any{
 	(*ConfigKey)(nil),           // 7: penstock.api.connector.v1.ConfigKey
 	(*ShutdownRequest)(nil),     // 8: penstock.api.connector.v1.ShutdownRequest
 	(*ShutdownResponse)(nil),    // 9: penstock.api.connector.v1.ShutdownResponse
-	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
+	(*v1.MemoryFile)(nil),       // 10: penstock.api.record.v1.MemoryFile
+	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
 }
 var file_penstock_api_connector_v1_plugin_service_proto_depIdxs = []int32{
-	4,  // 0: penstock.api.connector.v1.DescribeResponse.connectors:type_name -> penstock.api.connector.v1.ConnectorSpec
-	0,  // 1: penstock.api.connector.v1.ConnectorSpec.kind:type_name -> penstock.api.connector.v1.Kind
-	7,  // 2: penstock.api.connector.v1.ConnectorSpec.config_keys:type_name -> penstock.api.connector.v1.ConfigKey
-	5,  // 3: penstock.api.connector.v1.ConnectorSpec.source:type_name -> penstock.api.connector.v1.SourceCapabilities
-	6,  // 4: penstock.api.connector.v1.ConnectorSpec.sink:type_name -> penstock.api.connector.v1.SinkCapabilities
-	1,  // 5: penstock.api.connector.v1.SinkCapabilities.commit_modes:type_name -> penstock.api.connector.v1.CommitMode
-	10, // 6: penstock.api.connector.v1.ShutdownRequest.grace:type_name -> google.protobuf.Duration
-	2,  // 7: penstock.api.connector.v1.PluginService.Describe:input_type -> penstock.api.connector.v1.DescribeRequest
-	8,  // 8: penstock.api.connector.v1.PluginService.Shutdown:input_type -> penstock.api.connector.v1.ShutdownRequest
-	3,  // 9: penstock.api.connector.v1.PluginService.Describe:output_type -> penstock.api.connector.v1.DescribeResponse
-	9,  // 10: penstock.api.connector.v1.PluginService.Shutdown:output_type -> penstock.api.connector.v1.ShutdownResponse
-	9,  // [9:11] is the sub-list for method output_type
-	7,  // [7:9] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	10, // 0: penstock.api.connector.v1.DescribeRequest.memory_file:type_name -> penstock.api.record.v1.MemoryFile
+	4,  // 1: penstock.api.connector.v1.DescribeResponse.connectors:type_name -> penstock.api.connector.v1.ConnectorSpec
+	10, // 2: penstock.api.connector.v1.DescribeResponse.memory_file:type_name -> penstock.api.record.v1.MemoryFile
+	0,  // 3: penstock.api.connector.v1.ConnectorSpec.kind:type_name -> penstock.api.connector.v1.Kind
+	7,  // 4: penstock.api.connector.v1.ConnectorSpec.config_keys:type_name -> penstock.api.connector.v1.ConfigKey
+	5,  // 5: penstock.api.connector.v1.ConnectorSpec.source:type_name -> penstock.api.connector.v1.SourceCapabilities
+	6,  // 6: penstock.api.connector.v1.ConnectorSpec.sink:type_name -> penstock.api.connector.v1.SinkCapabilities
+	1,  // 7: penstock.api.connector.v1.SinkCapabilities.commit_modes:type_name -> penstock.api.connector.v1.CommitMode
+	11, // 8: penstock.api.connector.v1.ShutdownRequest.grace:type_name -> google.protobuf.Duration
+	2,  // 9: penstock.api.connector.v1.PluginService.Describe:input_type -> penstock.api.connector.v1.DescribeRequest
+	8,  // 10: penstock.api.connector.v1.PluginService.Shutdown:input_type -> penstock.api.connector.v1.ShutdownRequest
+	3,  // 11: penstock.api.connector.v1.PluginService.Describe:output_type -> penstock.api.connector.v1.DescribeResponse
+	9,  // 12: penstock.api.connector.v1.PluginService.Shutdown:output_type -> penstock.api.connector.v1.ShutdownResponse
+	11, // [11:13] is the sub-list for method output_type
+	9,  // [9:11] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_plugin_service_proto_init() }

@@ -36,7 +36,9 @@ type FetchRequest struct {
 	// Last batch.
 	ToSeq uint64 `protobuf:"varint,4,opt,name=to_seq,json=toSeq,proto3" json:"to_seq,omitempty"`
 	// Only these batches of the range; empty for all. With it several executors share a range.
-	Seqs          []uint64 `protobuf:"varint,5,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
+	Seqs []uint64 `protobuf:"varint,5,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
+	// Whether batches may come in memory files, each of which stays open until its batch is released. Only after ReadOpen offered it.
+	MemoryFiles   bool `protobuf:"varint,6,opt,name=memory_files,json=memoryFiles,proto3" json:"memory_files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -104,6 +106,13 @@ func (x *FetchRequest) GetSeqs() []uint64 {
 		return x.Seqs
 	}
 	return nil
+}
+
+func (x *FetchRequest) GetMemoryFiles() bool {
+	if x != nil {
+		return x.MemoryFiles
+	}
+	return false
 }
 
 // FetchResponse is one batch, or one chunk of it.
@@ -399,7 +408,9 @@ type ReadOpen struct {
 	// Limits of the host.
 	Limits *Limits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Credit for the whole stream: the announced batches that are not released must stay within it.
-	Credit        *Credit `protobuf:"bytes,8,opt,name=credit,proto3" json:"credit,omitempty"`
+	Credit *Credit `protobuf:"bytes,8,opt,name=credit,proto3" json:"credit,omitempty"`
+	// Whether executors will fetch batches in memory files: then the source may keep them there. It keeps small batches as before.
+	MemoryFiles   bool `protobuf:"varint,9,opt,name=memory_files,json=memoryFiles,proto3" json:"memory_files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +485,13 @@ func (x *ReadOpen) GetCredit() *Credit {
 		return x.Credit
 	}
 	return nil
+}
+
+func (x *ReadOpen) GetMemoryFiles() bool {
+	if x != nil {
+		return x.MemoryFiles
+	}
+	return false
 }
 
 // ReadCommitted reports durable checkpoints. It is cumulative.
@@ -1047,13 +1065,14 @@ var File_penstock_api_connector_v1_source_service_proto protoreflect.FileDescrip
 
 const file_penstock_api_connector_v1_source_service_proto_rawDesc = "" +
 	"\n" +
-	".penstock/api/connector/v1/source_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a1penstock/api/connector/v1/connector_service.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\x83\x01\n" +
+	".penstock/api/connector/v1/source_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a1penstock/api/connector/v1/connector_service.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\xa6\x01\n" +
 	"\fFetchRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x19\n" +
 	"\bfrom_seq\x18\x03 \x01(\x04R\afromSeq\x12\x15\n" +
 	"\x06to_seq\x18\x04 \x01(\x04R\x05toSeq\x12\x12\n" +
-	"\x04seqs\x18\x05 \x03(\x04R\x04seqs\"D\n" +
+	"\x04seqs\x18\x05 \x03(\x04R\x04seqs\x12!\n" +
+	"\fmemory_files\x18\x06 \x01(\bR\vmemoryFiles\"D\n" +
 	"\rFetchResponse\x123\n" +
 	"\x05batch\x18\x01 \x01(\v2\x1d.penstock.api.record.v1.BatchR\x05batch\"\xb4\x01\n" +
 	"\n" +
@@ -1069,14 +1088,15 @@ const file_penstock_api_connector_v1_source_service_proto_rawDesc = "" +
 	"\x04open\x18\x01 \x01(\v2#.penstock.api.connector.v1.ReadOpenH\x00R\x04open\x12H\n" +
 	"\tcommitted\x18\x03 \x01(\v2(.penstock.api.connector.v1.ReadCommittedH\x00R\tcommitted\x12B\n" +
 	"\arelease\x18\t \x01(\v2&.penstock.api.connector.v1.ReadReleaseH\x00R\areleaseB\x06\n" +
-	"\x04kindJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x06creditR\x04nackR\x06assignR\x05pauseR\x05drainR\rconfig_update\"\xfd\x02\n" +
+	"\x04kindJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x06creditR\x04nackR\x06assignR\x05pauseR\x05drainR\rconfig_update\"\xa0\x03\n" +
 	"\bReadOpen\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x127\n" +
 	"\x04task\x18\x02 \x01(\v2#.penstock.api.connector.v1.TaskPlanR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12>\n" +
 	"\tencodings\x18\x04 \x03(\x0e2 .penstock.api.record.v1.EncodingR\tencodings\x129\n" +
 	"\x06limits\x18\x05 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x129\n" +
-	"\x06credit\x18\b \x01(\v2!.penstock.api.connector.v1.CreditR\x06creditJ\x04\b\x06\x10\aJ\x04\b\a\x10\bR\x16transaction_boundariesR\rknown_schemas\"4\n" +
+	"\x06credit\x18\b \x01(\v2!.penstock.api.connector.v1.CreditR\x06credit\x12!\n" +
+	"\fmemory_files\x18\t \x01(\bR\vmemoryFilesJ\x04\b\x06\x10\aJ\x04\b\a\x10\bR\x16transaction_boundariesR\rknown_schemas\"4\n" +
 	"\rReadCommitted\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\"\xec\x04\n" +
 	"\fReadResponse\x12?\n" +

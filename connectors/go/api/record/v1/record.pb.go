@@ -718,7 +718,10 @@ type Batch struct {
 	// Number of this chunk of a batch that exceeds the message limit: 0, 1, 2 and so on.
 	Chunk uint32 `protobuf:"varint,15,opt,name=chunk,proto3" json:"chunk,omitempty"`
 	// The next message continues this seq.
-	MoreChunks    bool `protobuf:"varint,16,opt,name=more_chunks,json=moreChunks,proto3" json:"more_chunks,omitempty"`
+	MoreChunks bool `protobuf:"varint,16,opt,name=more_chunks,json=moreChunks,proto3" json:"more_chunks,omitempty"`
+	// Where the encoded rows are instead of data, for a receiver on the same machine that said so. Only with ENCODING_ARROW_IPC, and
+	// never in chunks.
+	MemoryFile    *MemoryFile `protobuf:"bytes,18,opt,name=memory_file,json=memoryFile,proto3" json:"memory_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -802,6 +805,89 @@ func (x *Batch) GetMoreChunks() bool {
 	return false
 }
 
+func (x *Batch) GetMemoryFile() *MemoryFile {
+	if x != nil {
+		return x.MemoryFile
+	}
+	return nil
+}
+
+// MemoryFile is a memory file of Linux (memfd_create) that the sender of this message holds open and has sealed against every change
+// (F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE). The receiver opens /proc/<process_id>/fd/<descriptor>, which takes the same
+// machine, user and PID namespace, and copies what it needs. The sender owns the file, and closes it as early as the message that
+// carries it allows; with the death of the sender it is gone.
+type MemoryFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Process of the sender.
+	ProcessId uint32 `protobuf:"varint,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// Its descriptor of the file.
+	Descriptor_ uint32 `protobuf:"varint,2,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
+	// Size of the file.
+	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Name given to memfd_create: "penstock-" and 32 hexadecimal digits, which no other file has. Descriptors are used again.
+	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryFile) Reset() {
+	*x = MemoryFile{}
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryFile) ProtoMessage() {}
+
+func (x *MemoryFile) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryFile.ProtoReflect.Descriptor instead.
+func (*MemoryFile) Descriptor() ([]byte, []int) {
+	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *MemoryFile) GetProcessId() uint32 {
+	if x != nil {
+		return x.ProcessId
+	}
+	return 0
+}
+
+func (x *MemoryFile) GetDescriptor_() uint32 {
+	if x != nil {
+		return x.Descriptor_
+	}
+	return 0
+}
+
+func (x *MemoryFile) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *MemoryFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 var File_penstock_api_record_v1_record_proto protoreflect.FileDescriptor
 
 const file_penstock_api_record_v1_record_proto_rawDesc = "" +
@@ -854,7 +940,7 @@ const file_penstock_api_record_v1_record_proto_rawDesc = "" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12!\n" +
 	"\farrow_schema\x18\x03 \x01(\fR\varrowSchema\x12\x1f\n" +
 	"\vkey_columns\x18\x04 \x03(\tR\n" +
-	"keyColumnsJ\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x10registry_versionR\vfingerprintR\x06compatR\x03ddl\"\xea\x02\n" +
+	"keyColumnsJ\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x10registry_versionR\vfingerprintR\x06compatR\x03ddl\"\xaf\x03\n" +
 	"\x05Batch\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
 	"\tschema_id\x18\x02 \x01(\rR\bschemaId\x12\x12\n" +
@@ -863,9 +949,20 @@ const file_penstock_api_record_v1_record_proto_rawDesc = "" +
 	"\x04data\x18\a \x01(\fR\x04data\x12\x14\n" +
 	"\x05chunk\x18\x0f \x01(\rR\x05chunk\x12\x1f\n" +
 	"\vmore_chunks\x18\x10 \x01(\bR\n" +
-	"moreChunksJ\x04\b\x03\x10\x04J\x04\b\x05\x10\x06J\x04\b\b\x10\tJ\x04\b\n" +
+	"moreChunks\x12C\n" +
+	"\vmemory_file\x18\x12 \x01(\v2\".penstock.api.record.v1.MemoryFileR\n" +
+	"memoryFileJ\x04\b\x03\x10\x04J\x04\b\x05\x10\x06J\x04\b\b\x10\tJ\x04\b\n" +
 	"\x10\vJ\x04\b\v\x10\fJ\x04\b\f\x10\rJ\x04\b\r\x10\x0eJ\x04\b\x0e\x10\x0fJ\x04\b\x11\x10\x12R\fpartition_idR\x02opR\x04fileR\vlast_offsetR\x11max_event_time_usR\vtraceparentR\n" +
-	"tracestateR\x06crc32cR\x06txn_id*U\n" +
+	"tracestateR\x06crc32cR\x06txn_id\"u\n" +
+	"\n" +
+	"MemoryFile\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\rR\tprocessId\x12\x1e\n" +
+	"\n" +
+	"descriptor\x18\x02 \x01(\rR\n" +
+	"descriptor\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name*U\n" +
 	"\bEncoding\x12\x18\n" +
 	"\x14ENCODING_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ENCODING_ARROW_IPC\x10\x01\x12\x17\n" +
@@ -893,7 +990,7 @@ func file_penstock_api_record_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_penstock_api_record_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_penstock_api_record_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_penstock_api_record_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_penstock_api_record_v1_record_proto_goTypes = []any{
 	(Encoding)(0),       // 0: penstock.api.record.v1.Encoding
 	(Op)(0),             // 1: penstock.api.record.v1.Op
@@ -904,27 +1001,29 @@ var file_penstock_api_record_v1_record_proto_goTypes = []any{
 	(*Partition)(nil),   // 6: penstock.api.record.v1.Partition
 	(*Schema)(nil),      // 7: penstock.api.record.v1.Schema
 	(*Batch)(nil),       // 8: penstock.api.record.v1.Batch
-	nil,                 // 9: penstock.api.record.v1.StructValue.FieldsEntry
-	nil,                 // 10: penstock.api.record.v1.Offset.FieldsEntry
-	nil,                 // 11: penstock.api.record.v1.Partition.KeyEntry
+	(*MemoryFile)(nil),  // 9: penstock.api.record.v1.MemoryFile
+	nil,                 // 10: penstock.api.record.v1.StructValue.FieldsEntry
+	nil,                 // 11: penstock.api.record.v1.Offset.FieldsEntry
+	nil,                 // 12: penstock.api.record.v1.Partition.KeyEntry
 }
 var file_penstock_api_record_v1_record_proto_depIdxs = []int32{
 	3,  // 0: penstock.api.record.v1.Value.list_value:type_name -> penstock.api.record.v1.ListValue
 	4,  // 1: penstock.api.record.v1.Value.struct_value:type_name -> penstock.api.record.v1.StructValue
 	2,  // 2: penstock.api.record.v1.ListValue.items:type_name -> penstock.api.record.v1.Value
-	9,  // 3: penstock.api.record.v1.StructValue.fields:type_name -> penstock.api.record.v1.StructValue.FieldsEntry
-	10, // 4: penstock.api.record.v1.Offset.fields:type_name -> penstock.api.record.v1.Offset.FieldsEntry
-	11, // 5: penstock.api.record.v1.Partition.key:type_name -> penstock.api.record.v1.Partition.KeyEntry
+	10, // 3: penstock.api.record.v1.StructValue.fields:type_name -> penstock.api.record.v1.StructValue.FieldsEntry
+	11, // 4: penstock.api.record.v1.Offset.fields:type_name -> penstock.api.record.v1.Offset.FieldsEntry
+	12, // 5: penstock.api.record.v1.Partition.key:type_name -> penstock.api.record.v1.Partition.KeyEntry
 	5,  // 6: penstock.api.record.v1.Partition.offset:type_name -> penstock.api.record.v1.Offset
 	0,  // 7: penstock.api.record.v1.Batch.encoding:type_name -> penstock.api.record.v1.Encoding
-	2,  // 8: penstock.api.record.v1.StructValue.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
-	2,  // 9: penstock.api.record.v1.Offset.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
-	2,  // 10: penstock.api.record.v1.Partition.KeyEntry.value:type_name -> penstock.api.record.v1.Value
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	9,  // 8: penstock.api.record.v1.Batch.memory_file:type_name -> penstock.api.record.v1.MemoryFile
+	2,  // 9: penstock.api.record.v1.StructValue.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
+	2,  // 10: penstock.api.record.v1.Offset.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
+	2,  // 11: penstock.api.record.v1.Partition.KeyEntry.value:type_name -> penstock.api.record.v1.Value
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_record_v1_record_proto_init() }
@@ -950,7 +1049,7 @@ func file_penstock_api_record_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_record_v1_record_proto_rawDesc), len(file_penstock_api_record_v1_record_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -113,6 +113,22 @@ async def chunked(bench: Bench, case: Case) -> None:
         await trial.expect_rows(plugin, rows, "after a batch in chunks")
 
 
+@case("put.memory_files")
+async def in_memory_files(bench: Bench, case: Case) -> None:
+    """Rows of batches in memory files, which are closed at the results, are written."""
+    plugin = await bench.shared_plugin()
+    if not await plugin.shares_memory():
+        raise NotApplicableError("it shows no memory file")
+    async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
+        rows = trial.next_rows(4)
+        options = PutOptions(1, in_memory_files=True)
+        answers = await task.put([rows[:2], rows[2:]], trial.rows.schema, options)
+        require(all(one.all_ok for one in answers), "rows in a memory file were not accepted")
+        await task.prepare(1, [(0, 0, len(rows))])
+        await task.commit(1)
+        await trial.expect_rows(plugin, rows, "after batches in memory files")
+
+
 @case("put.big_row")
 async def big_row(bench: Bench, case: Case) -> None:
     """A row of 64 MiB is written whole, or refused with a code; it is never cut."""

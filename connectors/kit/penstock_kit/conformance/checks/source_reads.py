@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 
+from penstock.api.record.v1 import record_pb2
 from penstock_kit.conformance.bench import SMALL_BATCHES, Bench, case
 from penstock_kit.conformance.calls import UNKNOWN_FRAME, RefusedError
 from penstock_kit.conformance.cases import Case
@@ -18,6 +20,7 @@ from penstock_kit.conformance.rows import (
 from penstock_kit.conformance.sandbox import Sandbox
 from penstock_kit.conformance.source_task import SourceRow, open_source
 from penstock_values.identity import is_partition_id
+from penstock_values.memory_files import can_read
 
 _QUIET_S = 0.5
 """A source that overdraws its credit does so within this time. Longer only takes time."""
@@ -132,6 +135,33 @@ async def sizes(bench: Bench, case: Case) -> None:
             size <= ready.bytes,
             f"batch {ready.seq} was announced with {ready.bytes} bytes and has {size}",
         )
+
+
+@case("read.memory_files")
+async def in_memory_files(bench: Bench, case: Case) -> None:
+    """Rows fetched in memory files are the same; a file is closed when its batch is released."""
+    plugin = await bench.shared_plugin()
+    if not await plugin.shares_memory():
+        raise NotApplicableError("it shows no memory file")
+    baseline = await bench.baseline()
+    async with (
+        bench.sandbox() as sandbox,
+        open_source(plugin, sandbox, bench.read_options(memory_files=True)) as task,
+    ):
+        trace = await bench.read_all(task)
+        found = bench.canonical_rows(trace.rows, sandbox)
+        for file in trace.memory_files:
+            await _require_closed(file, case.seconds)
+    if text := describe_difference(baseline.canonical_rows, found):
+        raise RuleBrokenError(text)
+
+
+async def _require_closed(file: record_pb2.MemoryFile, seconds: float) -> None:
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + seconds
+    while can_read(file):
+        require(clock() < deadline, "a memory file is open after the release of its batch")
+        await asyncio.sleep(0.01)
 
 
 @case("read.values")

@@ -23,35 +23,36 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from penstock.api.record.v1 import record_pb2 as penstock_dot_api_dot_record_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.penstock/api/connector/v1/plugin_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\":\n\x0f\x44\x65scribeRequestJ\x04\x08\x01\x10\x02J\x04\x08\x02\x10\x03R\rhost_featuresR\x0chost_version\"\x8c\x01\n\x10\x44\x65scribeResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0b\n\x03sdk\x18\x03 \x01(\t\x12<\n\nconnectors\x18\x05 \x03(\x0b\x32(.penstock.api.connector.v1.ConnectorSpecJ\x04\x08\x04\x10\x05R\x08\x66\x65\x61tures\"\xa0\x03\n\rConnectorSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\x04kind\x18\x02 \x01(\x0e\x32\x1f.penstock.api.connector.v1.Kind\x12\r\n\x05title\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x39\n\x0b\x63onfig_keys\x18\x06 \x03(\x0b\x32$.penstock.api.connector.v1.ConfigKey\x12=\n\x06source\x18\t \x01(\x0b\x32-.penstock.api.connector.v1.SourceCapabilities\x12\x39\n\x04sink\x18\n \x01(\x0b\x32+.penstock.api.connector.v1.SinkCapabilities\x12\x0f\n\x07\x61liases\x18\x0c \x03(\t\x12\x16\n\x0e\x65nforces_reach\x18\r \x01(\x08J\x04\x08\x05\x10\x06J\x04\x08\x07\x10\x08J\x04\x08\x08\x10\tJ\x04\x08\x0b\x10\x0cR\x11\x64ocumentation_urlR\x12\x63onfig_json_schemaR\tencodingsR\x06labels\"\xfa\x01\n\x12SourceCapabilities\x12\x12\n\nreplayable\x18\x05 \x01(\x08\x12\x14\n\x0cneeds_commit\x18\x07 \x01(\x08\x12\x15\n\ralter_offsets\x18\n \x01(\x08\x12\x0f\n\x07\x62ounded\x18\x0b \x01(\x08J\x04\x08\x01\x10\x02J\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x06\x10\x07J\x04\x08\x08\x10\tJ\x04\x08\t\x10\nR\x08\x64iscoverR\x0bpartitionedR\x12\x64ynamic_partitionsR\x13\x65xternally_assignedR\x16transaction_boundariesR\x04nackR\nwatermarks\"\xc1\x01\n\x10SinkCapabilities\x12;\n\x0c\x63ommit_modes\x18\x01 \x03(\x0e\x32%.penstock.api.connector.v1.CommitMode\x12\x15\n\ralter_offsets\x18\x07 \x01(\x08J\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07R\x03opsR\x10schema_evolutionR\x0b\x61uto_createR\tpipelinedR\x0c\x66ile_batches\"\xb5\x02\n\tConfigKey\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x1a\n\rdefault_value\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08required\x18\x04 \x01(\x08\x12\x11\n\tsensitive\x18\x05 \x01(\x08\x12\x12\n\nimportance\x18\x06 \x01(\t\x12\r\n\x05group\x18\x07 \x01(\t\x12\r\n\x05order\x18\x08 \x01(\x05\x12\x14\n\x0c\x64isplay_name\x18\n \x01(\t\x12\x15\n\rdocumentation\x18\x0b \x01(\t\x12\x0f\n\x07\x63hoices\x18\x0e \x03(\tB\x10\n\x0e_default_valueJ\x04\x08\t\x10\nJ\x04\x08\x0c\x10\rJ\x04\x08\r\x10\x0eJ\x04\x08\x0f\x10\x10J\x04\x08\x10\x10\x11R\x05widthR\ndependentsR\x05rulesR\x0breplaced_byR\x04live\";\n\x0fShutdownRequest\x12(\n\x05grace\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x12\n\x10ShutdownResponse*d\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n\x0bKIND_SOURCE\x10\x01\x12\r\n\tKIND_SINK\x10\x02\x12\x12\n\x0eKIND_TRANSFORM\x10\x03\x12\x12\n\x0eKIND_CONVERTER\x10\x04*\x8c\x01\n\nCommitMode\x12\x1b\n\x17\x43OMMIT_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43OMMIT_MODE_HOST\x10\x01\x12\x14\n\x10\x43OMMIT_MODE_SINK\x10\x02\x12\x19\n\x15\x43OMMIT_MODE_TWO_PHASE\x10\x03\x12\x1a\n\x16\x43OMMIT_MODE_IDEMPOTENT\x10\x04\x32\xd9\x01\n\rPluginService\x12\x63\n\x08\x44\x65scribe\x12*.penstock.api.connector.v1.DescribeRequest\x1a+.penstock.api.connector.v1.DescribeResponse\x12\x63\n\x08Shutdown\x12*.penstock.api.connector.v1.ShutdownRequest\x1a+.penstock.api.connector.v1.ShutdownResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.penstock/api/connector/v1/plugin_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a#penstock/api/record/v1/record.proto\"s\n\x0f\x44\x65scribeRequest\x12\x37\n\x0bmemory_file\x18\x03 \x01(\x0b\x32\".penstock.api.record.v1.MemoryFileJ\x04\x08\x01\x10\x02J\x04\x08\x02\x10\x03R\rhost_featuresR\x0chost_version\"\xc5\x01\n\x10\x44\x65scribeResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0b\n\x03sdk\x18\x03 \x01(\t\x12<\n\nconnectors\x18\x05 \x03(\x0b\x32(.penstock.api.connector.v1.ConnectorSpec\x12\x37\n\x0bmemory_file\x18\x06 \x01(\x0b\x32\".penstock.api.record.v1.MemoryFileJ\x04\x08\x04\x10\x05R\x08\x66\x65\x61tures\"\xa0\x03\n\rConnectorSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\x04kind\x18\x02 \x01(\x0e\x32\x1f.penstock.api.connector.v1.Kind\x12\r\n\x05title\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x39\n\x0b\x63onfig_keys\x18\x06 \x03(\x0b\x32$.penstock.api.connector.v1.ConfigKey\x12=\n\x06source\x18\t \x01(\x0b\x32-.penstock.api.connector.v1.SourceCapabilities\x12\x39\n\x04sink\x18\n \x01(\x0b\x32+.penstock.api.connector.v1.SinkCapabilities\x12\x0f\n\x07\x61liases\x18\x0c \x03(\t\x12\x16\n\x0e\x65nforces_reach\x18\r \x01(\x08J\x04\x08\x05\x10\x06J\x04\x08\x07\x10\x08J\x04\x08\x08\x10\tJ\x04\x08\x0b\x10\x0cR\x11\x64ocumentation_urlR\x12\x63onfig_json_schemaR\tencodingsR\x06labels\"\xfa\x01\n\x12SourceCapabilities\x12\x12\n\nreplayable\x18\x05 \x01(\x08\x12\x14\n\x0cneeds_commit\x18\x07 \x01(\x08\x12\x15\n\ralter_offsets\x18\n \x01(\x08\x12\x0f\n\x07\x62ounded\x18\x0b \x01(\x08J\x04\x08\x01\x10\x02J\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x06\x10\x07J\x04\x08\x08\x10\tJ\x04\x08\t\x10\nR\x08\x64iscoverR\x0bpartitionedR\x12\x64ynamic_partitionsR\x13\x65xternally_assignedR\x16transaction_boundariesR\x04nackR\nwatermarks\"\xc1\x01\n\x10SinkCapabilities\x12;\n\x0c\x63ommit_modes\x18\x01 \x03(\x0e\x32%.penstock.api.connector.v1.CommitMode\x12\x15\n\ralter_offsets\x18\x07 \x01(\x08J\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07R\x03opsR\x10schema_evolutionR\x0b\x61uto_createR\tpipelinedR\x0c\x66ile_batches\"\xb5\x02\n\tConfigKey\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x1a\n\rdefault_value\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08required\x18\x04 \x01(\x08\x12\x11\n\tsensitive\x18\x05 \x01(\x08\x12\x12\n\nimportance\x18\x06 \x01(\t\x12\r\n\x05group\x18\x07 \x01(\t\x12\r\n\x05order\x18\x08 \x01(\x05\x12\x14\n\x0c\x64isplay_name\x18\n \x01(\t\x12\x15\n\rdocumentation\x18\x0b \x01(\t\x12\x0f\n\x07\x63hoices\x18\x0e \x03(\tB\x10\n\x0e_default_valueJ\x04\x08\t\x10\nJ\x04\x08\x0c\x10\rJ\x04\x08\r\x10\x0eJ\x04\x08\x0f\x10\x10J\x04\x08\x10\x10\x11R\x05widthR\ndependentsR\x05rulesR\x0breplaced_byR\x04live\";\n\x0fShutdownRequest\x12(\n\x05grace\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x12\n\x10ShutdownResponse*d\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n\x0bKIND_SOURCE\x10\x01\x12\r\n\tKIND_SINK\x10\x02\x12\x12\n\x0eKIND_TRANSFORM\x10\x03\x12\x12\n\x0eKIND_CONVERTER\x10\x04*\x8c\x01\n\nCommitMode\x12\x1b\n\x17\x43OMMIT_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43OMMIT_MODE_HOST\x10\x01\x12\x14\n\x10\x43OMMIT_MODE_SINK\x10\x02\x12\x19\n\x15\x43OMMIT_MODE_TWO_PHASE\x10\x03\x12\x1a\n\x16\x43OMMIT_MODE_IDEMPOTENT\x10\x04\x32\xd9\x01\n\rPluginService\x12\x63\n\x08\x44\x65scribe\x12*.penstock.api.connector.v1.DescribeRequest\x1a+.penstock.api.connector.v1.DescribeResponse\x12\x63\n\x08Shutdown\x12*.penstock.api.connector.v1.ShutdownRequest\x1a+.penstock.api.connector.v1.ShutdownResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'penstock.api.connector.v1.plugin_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_KIND']._serialized_start=1573
-  _globals['_KIND']._serialized_end=1673
-  _globals['_COMMITMODE']._serialized_start=1676
-  _globals['_COMMITMODE']._serialized_end=1816
-  _globals['_DESCRIBEREQUEST']._serialized_start=109
-  _globals['_DESCRIBEREQUEST']._serialized_end=167
-  _globals['_DESCRIBERESPONSE']._serialized_start=170
-  _globals['_DESCRIBERESPONSE']._serialized_end=310
-  _globals['_CONNECTORSPEC']._serialized_start=313
-  _globals['_CONNECTORSPEC']._serialized_end=729
-  _globals['_SOURCECAPABILITIES']._serialized_start=732
-  _globals['_SOURCECAPABILITIES']._serialized_end=982
-  _globals['_SINKCAPABILITIES']._serialized_start=985
-  _globals['_SINKCAPABILITIES']._serialized_end=1178
-  _globals['_CONFIGKEY']._serialized_start=1181
-  _globals['_CONFIGKEY']._serialized_end=1490
-  _globals['_SHUTDOWNREQUEST']._serialized_start=1492
-  _globals['_SHUTDOWNREQUEST']._serialized_end=1551
-  _globals['_SHUTDOWNRESPONSE']._serialized_start=1553
-  _globals['_SHUTDOWNRESPONSE']._serialized_end=1571
-  _globals['_PLUGINSERVICE']._serialized_start=1819
-  _globals['_PLUGINSERVICE']._serialized_end=2036
+  _globals['_KIND']._serialized_start=1724
+  _globals['_KIND']._serialized_end=1824
+  _globals['_COMMITMODE']._serialized_start=1827
+  _globals['_COMMITMODE']._serialized_end=1967
+  _globals['_DESCRIBEREQUEST']._serialized_start=146
+  _globals['_DESCRIBEREQUEST']._serialized_end=261
+  _globals['_DESCRIBERESPONSE']._serialized_start=264
+  _globals['_DESCRIBERESPONSE']._serialized_end=461
+  _globals['_CONNECTORSPEC']._serialized_start=464
+  _globals['_CONNECTORSPEC']._serialized_end=880
+  _globals['_SOURCECAPABILITIES']._serialized_start=883
+  _globals['_SOURCECAPABILITIES']._serialized_end=1133
+  _globals['_SINKCAPABILITIES']._serialized_start=1136
+  _globals['_SINKCAPABILITIES']._serialized_end=1329
+  _globals['_CONFIGKEY']._serialized_start=1332
+  _globals['_CONFIGKEY']._serialized_end=1641
+  _globals['_SHUTDOWNREQUEST']._serialized_start=1643
+  _globals['_SHUTDOWNREQUEST']._serialized_end=1702
+  _globals['_SHUTDOWNRESPONSE']._serialized_start=1704
+  _globals['_SHUTDOWNRESPONSE']._serialized_end=1722
+  _globals['_PLUGINSERVICE']._serialized_start=1970
+  _globals['_PLUGINSERVICE']._serialized_end=2187
 # @@protoc_insertion_point(module_scope)

@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
+from penstock.api.record.v1 import record_pb2 as _record_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -37,20 +38,24 @@ COMMIT_MODE_TWO_PHASE: CommitMode
 COMMIT_MODE_IDEMPOTENT: CommitMode
 
 class DescribeRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("memory_file",)
+    MEMORY_FILE_FIELD_NUMBER: _ClassVar[int]
+    memory_file: _record_pb2.MemoryFile
+    def __init__(self, memory_file: _Optional[_Union[_record_pb2.MemoryFile, _Mapping]] = ...) -> None: ...
 
 class DescribeResponse(_message.Message):
-    __slots__ = ("name", "version", "sdk", "connectors")
+    __slots__ = ("name", "version", "sdk", "connectors", "memory_file")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SDK_FIELD_NUMBER: _ClassVar[int]
     CONNECTORS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FILE_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     sdk: str
     connectors: _containers.RepeatedCompositeFieldContainer[ConnectorSpec]
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., sdk: _Optional[str] = ..., connectors: _Optional[_Iterable[_Union[ConnectorSpec, _Mapping]]] = ...) -> None: ...
+    memory_file: _record_pb2.MemoryFile
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., sdk: _Optional[str] = ..., connectors: _Optional[_Iterable[_Union[ConnectorSpec, _Mapping]]] = ..., memory_file: _Optional[_Union[_record_pb2.MemoryFile, _Mapping]] = ...) -> None: ...
 
 class ConnectorSpec(_message.Message):
     __slots__ = ("name", "kind", "title", "description", "config_keys", "source", "sink", "aliases", "enforces_reach")

@@ -72,7 +72,8 @@ class SinkServiceServicer(object):
 
         Batch.seq counts from 1 in each call. Each chunk of a batch repeats all fields except data; rows is the count of the whole
         batch. The host sends only Arrow IPC, without compression, dictionaries or views. Columns such as __op describe the change, not
-        the row: an append-only sink leaves them out.
+        the row: an append-only sink leaves them out. A batch in a memory file, which only a plugin with DescribeResponse.memory_file gets,
+        stays open until its BatchResult.
 
         Errors: bad rows are listed in the BatchResult of their batch. An older epoch, an unknown schema or a gap in seq ends the call
         with an error status.

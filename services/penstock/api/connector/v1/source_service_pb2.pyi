@@ -14,18 +14,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class FetchRequest(_message.Message):
-    __slots__ = ("task_id", "epoch", "from_seq", "to_seq", "seqs")
+    __slots__ = ("task_id", "epoch", "from_seq", "to_seq", "seqs", "memory_files")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     FROM_SEQ_FIELD_NUMBER: _ClassVar[int]
     TO_SEQ_FIELD_NUMBER: _ClassVar[int]
     SEQS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FILES_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     epoch: int
     from_seq: int
     to_seq: int
     seqs: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, task_id: _Optional[str] = ..., epoch: _Optional[int] = ..., from_seq: _Optional[int] = ..., to_seq: _Optional[int] = ..., seqs: _Optional[_Iterable[int]] = ...) -> None: ...
+    memory_files: bool
+    def __init__(self, task_id: _Optional[str] = ..., epoch: _Optional[int] = ..., from_seq: _Optional[int] = ..., to_seq: _Optional[int] = ..., seqs: _Optional[_Iterable[int]] = ..., memory_files: bool = ...) -> None: ...
 
 class FetchResponse(_message.Message):
     __slots__ = ("batch",)
@@ -64,20 +66,22 @@ class ReadRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[ReadOpen, _Mapping]] = ..., committed: _Optional[_Union[ReadCommitted, _Mapping]] = ..., release: _Optional[_Union[ReadRelease, _Mapping]] = ...) -> None: ...
 
 class ReadOpen(_message.Message):
-    __slots__ = ("target", "task", "epoch", "encodings", "limits", "credit")
+    __slots__ = ("target", "task", "epoch", "encodings", "limits", "credit", "memory_files")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ENCODINGS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FILES_FIELD_NUMBER: _ClassVar[int]
     target: _connector_service_pb2.Target
     task: _connector_service_pb2.TaskPlan
     epoch: int
     encodings: _containers.RepeatedScalarFieldContainer[_record_pb2.Encoding]
     limits: _types_pb2.Limits
     credit: _types_pb2.Credit
-    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., task: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ..., encodings: _Optional[_Iterable[_Union[_record_pb2.Encoding, str]]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ...) -> None: ...
+    memory_files: bool
+    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., task: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ..., encodings: _Optional[_Iterable[_Union[_record_pb2.Encoding, str]]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., memory_files: bool = ...) -> None: ...
 
 class ReadCommitted(_message.Message):
     __slots__ = ("checkpoint_id",)

@@ -133,7 +133,7 @@ class Schema(_message.Message):
     def __init__(self, schema_id: _Optional[int] = ..., dataset: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., key_columns: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("seq", "schema_id", "rows", "encoding", "data", "chunk", "more_chunks")
+    __slots__ = ("seq", "schema_id", "rows", "encoding", "data", "chunk", "more_chunks", "memory_file")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +141,7 @@ class Batch(_message.Message):
     DATA_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     MORE_CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FILE_FIELD_NUMBER: _ClassVar[int]
     seq: int
     schema_id: int
     rows: int
@@ -148,4 +149,17 @@ class Batch(_message.Message):
     data: bytes
     chunk: int
     more_chunks: bool
-    def __init__(self, seq: _Optional[int] = ..., schema_id: _Optional[int] = ..., rows: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., data: _Optional[bytes] = ..., chunk: _Optional[int] = ..., more_chunks: bool = ...) -> None: ...
+    memory_file: MemoryFile
+    def __init__(self, seq: _Optional[int] = ..., schema_id: _Optional[int] = ..., rows: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., data: _Optional[bytes] = ..., chunk: _Optional[int] = ..., more_chunks: bool = ..., memory_file: _Optional[_Union[MemoryFile, _Mapping]] = ...) -> None: ...
+
+class MemoryFile(_message.Message):
+    __slots__ = ("process_id", "descriptor", "bytes", "name")
+    PROCESS_ID_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    process_id: int
+    descriptor: int
+    bytes: int
+    name: str
+    def __init__(self, process_id: _Optional[int] = ..., descriptor: _Optional[int] = ..., bytes: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
