@@ -137,6 +137,13 @@ KEYS: Final = (
     ),
     ConfigKey(BOUNDARY_INTERVAL, "duration", None, doc="That interval, as `flush.interval`."),
     ConfigKey("flush.interval", "duration", None, doc="Time that rows may wait for more rows."),
+    ConfigKey(
+        "flush.busy.interval",
+        "duration",
+        0.025,
+        doc="Least time between two micro-batches while rows keep coming; rows after a pause go at "
+        "once. For sinks and configurations without an interval of their own.",
+    ),
     ConfigKey("flush.rows", "int", 0, doc="Rows that end the wait."),
     ConfigKey("flush.bytes", "size", 0, doc="Bytes that end the wait."),
     ConfigKey("batch.max.rows", "int", 1_000_000, doc="Maximum rows of a micro-batch."),

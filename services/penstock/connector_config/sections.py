@@ -276,6 +276,7 @@ def check_keys_without_effect(
         *_ineffective_error_keys(sections, settings),
         *_ineffective_scaling_keys(settings),
         *_ineffective_boundary_keys(set_keys),
+        *_ineffective_flush_keys(set_keys),
         *_shadowed_plugin_keys(sections, kind),
     ]
     if settings.replay is None:
@@ -322,6 +323,12 @@ def _ineffective_boundary_keys(set_keys: Mapping[str, str]) -> Iterator[tuple[st
             yield BOUNDARY, "there is no interval", f"Set `{BOUNDARY_INTERVAL}`."
     else:  # of both, the source's checkpoints are the only places where a transaction ends
         yield BOUNDARY_INTERVAL, f"`{BOUNDARY}` is not `interval`", f"Set `{BOUNDARY}=interval`."
+
+
+def _ineffective_flush_keys(set_keys: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for key in ("flush.interval", BOUNDARY_INTERVAL):
+        if set_keys.get(key):
+            yield "flush.busy.interval", f"`{key}` is set", "Remove one of the two."
 
 
 def _shadowed_plugin_keys(

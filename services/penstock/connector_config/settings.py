@@ -44,12 +44,14 @@ larger maximum leaves rows waiting after a long outage."""
 class FlushRules:
     """When a micro-batch is due. A rule of 0 does not delay it.
 
-    `interval_s`: how long rows may wait for more rows; None leaves it to the sink. `rows`, `bytes`:
+    `interval_s`: how long rows may wait for more rows; None leaves it to the sink.
+    `busy_interval_s`: the next micro-batch begins so long after the one before it. `rows`, `bytes`:
     as many end the wait. `max_rows`, `max_bytes`: a micro-batch takes no further checkpoint beyond
     them.
     """
 
     interval_s: float | None = None
+    busy_interval_s: float = 0.0
     rows: int = 0
     bytes: int = 0
     max_rows: int = 1_000_000
@@ -129,6 +131,7 @@ def read_restart_policy(config: Mapping[str, str]) -> RestartPolicy:
 def _settings(
     values: Mapping[str, Any], topics: TopicSelection, rejected_rows: RejectedRowRules
 ) -> ConnectorSettings:
+    interval_s = _flush_interval(values)
     return ConnectorSettings(
         tasks_max=max(1, values["tasks.max"]),
         tasks_min=max(1, values["tasks.min"]),
@@ -141,7 +144,8 @@ def _settings(
         offset_reset=values["auto.offset.reset"],
         commit_mode=COMMIT_MODES[values["delivery"]],
         flush_rules=FlushRules(
-            interval_s=_flush_interval(values),
+            interval_s=interval_s,
+            busy_interval_s=values["flush.busy.interval"] if interval_s is None else 0.0,
             rows=values["flush.rows"],
             bytes=values["flush.bytes"],
             max_rows=_max_batch_rows(values),

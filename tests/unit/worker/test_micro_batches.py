@@ -105,6 +105,31 @@ def test_an_interval_holds_rows_back_until_its_end_even_when_no_new_row_comes():
     assert batcher.due_in_s(12.0) == 0.0
 
 
+def test_rows_after_a_pause_are_due_at_once_and_those_of_a_busy_source_wait_for_more():
+    batcher = Batcher(FlushRules(busy_interval_s=0.025))
+    for n, at in ((1, 10.0), (2, 10.01), (3, 10.02)):
+        batcher.add_batch(ready(n), at)
+        batcher.add_checkpoint(checkpoint(n, n, 10), at)
+        if n == 1:
+            assert batcher.due_in_s(at) == 0.0
+            batcher.take(now=at)
+    assert batcher.due_in_s(10.02) == pytest.approx(0.005)
+    assert batcher.due_in_s(10.025) == pytest.approx(0.0)
+    assert batcher.take(now=10.025).rows == 20
+    batcher.add_batch(ready(4), 11.0)
+    batcher.add_checkpoint(checkpoint(4, 4, 10), 11.0)
+    assert batcher.due_in_s(11.0) == 0.0
+
+
+def test_a_full_micro_batch_of_a_busy_source_is_due_at_once():
+    batcher = Batcher(FlushRules(busy_interval_s=0.025, max_rows=10))
+    for n in (1, 2):
+        batcher.add_batch(ready(n), 10.0)
+        batcher.add_checkpoint(checkpoint(n, n, 10), 10.0)
+    batcher.take(now=10.0)
+    assert batcher.due_in_s(10.0) == 0.0
+
+
 @pytest.mark.parametrize(
     "rules", [FlushRules(interval_s=9, rows=20), FlushRules(interval_s=9, bytes=200)]
 )

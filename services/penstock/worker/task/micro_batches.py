@@ -4,6 +4,7 @@ outcomes. Pure.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -179,6 +180,7 @@ class Batcher:
         self._groups: deque[_Group] = deque()
         self._rows = 0
         self._bytes = 0
+        self._taken_at = -math.inf
         self._awaited = 0  # groups whose commit the source waits for
 
     def add_batch(self, batch: BatchReady, now: float) -> None:
@@ -235,12 +237,17 @@ class Batcher:
             return 0.0
         if self._bytes >= rules.max_bytes or self._rows >= rules.max_rows:
             return 0.0
-        return max(0.0, self._groups[0].announced_at + (rules.interval_s or 0.0) - now)
+        due_at = max(
+            self._groups[0].announced_at + (rules.interval_s or 0.0),
+            self._taken_at + rules.busy_interval_s,
+        )
+        return max(0.0, due_at - now)
 
-    def take(self, max_rows: int | None = None) -> MicroBatch:
-        """Return the next micro-batch: at least one checkpoint, and more while they fit the limits
-        and `max_rows`.
+    def take(self, max_rows: int | None = None, now: float = -math.inf) -> MicroBatch:
+        """Return the next micro-batch, at `now`: at least one checkpoint, and more while they fit
+        the limits and `max_rows`.
         """
+        self._taken_at = now
         max_rows = min(self.rules.max_rows, max_rows or self.rules.max_rows)
         first = self._pop_group()
         batches, offsets = list(first.batches), dict(first.checkpoint.offsets)

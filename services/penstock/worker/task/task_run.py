@@ -271,7 +271,9 @@ class TaskRun:
         self._spec, self._inspections = spec, inspections
         self._on_state = on_state
         self._counters = counters
-        self._batcher = Batcher(spec.flush_rules)
+        rules = spec.flush_rules
+        # rows that are tried again one by one need not be paced
+        self._batcher = Batcher(rules if retry is None else replace(rules, busy_interval_s=0.0))
         self._wake = asyncio.Event()
         self._stopped = asyncio.Event()
         self._source_ended = self._paused = False
@@ -348,7 +350,7 @@ class TaskRun:
         # the later of both: the sink may have been used in another commit mode before
         self._txn = max((t.txn_id for t in (opened.committed, claim.last_prepared) if t), default=0)
         if spec.flush_rules.interval_s is None:
-            self._batcher.rules = replace(spec.flush_rules, interval_s=opened.commit_every)
+            self._batcher.rules = replace(self._batcher.rules, interval_s=opened.commit_every)
         acks = SourceAcks(reader)
         commits = Commits(
             acks,
@@ -432,7 +434,8 @@ class TaskRun:
                 return
             if due == 0 or (due is not None and self._source_ended):
                 max_rows = 1 if self._left_to_retry else runner.sizer.rows
-                await self._run_batch(self._batcher.take(max_rows), runner, commits)
+                batch = self._batcher.take(max_rows, time.monotonic())
+                await self._run_batch(batch, runner, commits)
                 continue
             await self._wait_for_event(due)
 
