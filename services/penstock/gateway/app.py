@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fastapi import Depends, FastAPI
 from opentelemetry.metrics import get_meter
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.gateway import cluster_metrics
@@ -17,6 +18,7 @@ from penstock.gateway.access.users import REQUIRED_LEVELS
 from penstock.gateway.bodies import error_responses
 from penstock.gateway.clients import ServiceClients
 from penstock.gateway.errors import install_error_handlers
+from penstock.gateway.head_requests import HeadMiddleware
 from penstock.gateway.http_server import listener_scope, refuse_other_listener
 from penstock.gateway.listeners import ListenerScope
 from penstock.gateway.request_input import ExactPathMiddleware
@@ -106,8 +108,17 @@ def build_app(
     `clients` call the services of the cluster that is called `cluster`. `guard` authenticates the
     callers.
     """
-    ours = AuditMiddleware(build_api(clients, cluster, guard, topic_tracking), is_change)
-    theirs = AuditMiddleware(build_rocketmq_api(clients, guard), is_rocketmq_change)
+    ours: ASGIApp = AuditMiddleware(build_api(clients, cluster, guard, topic_tracking), is_change)
+    theirs: ASGIApp = AuditMiddleware(build_rocketmq_api(clients, guard), is_rocketmq_change)
+
+    ours, theirs = HeadMiddleware(ours, is_change), HeadMiddleware(theirs, is_rocketmq_change)
+    if guard.origins:
+        ours = CORSMiddleware(
+            ours,
+            allow_origins=sorted(guard.origins),
+            allow_methods=guard.methods,
+            allow_headers=("Accept", "Authorization", "Content-Type", "X-Requested-With"),
+        )
 
     async def by_listener(scope: Scope, receive: Receive, send: Send) -> None:
         is_theirs = listener_scope(scope) is ListenerScope.ROCKETMQ

@@ -17,7 +17,7 @@ from typing import Any, Final
 import grpc
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
@@ -170,7 +170,7 @@ def _hide_names(request: Request, error: PenstockError) -> PenstockError:
     return error_from_diagnostic(hidden)
 
 
-def _handle_http_error(request: Request, error: Exception) -> JSONResponse:
+def _handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     word = HTTPStatus(error.status_code).phrase
     message = {404: f"no route has the path {request.url.path[:200]}"}.get(error.status_code, word)
@@ -179,18 +179,29 @@ def _handle_http_error(request: Request, error: Exception) -> JSONResponse:
     answer = refusal_response(error.status_code, code, message, fix.get(error.status_code, ""))
     answer.headers.update(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        answer.headers["Allow"] = ", ".join(_allowed_methods(request))
+        allowed = {"Allow": ", ".join(_allowed_methods(request))}
+        if request.method == "OPTIONS":
+            return Response(headers=allowed)
+        answer.headers.update(allowed)
     return answer
 
 
 def _allowed_methods(request: Request) -> list[str]:
-    """Return the methods of a path, which several routes may share.
+    """Return the methods of a path."""
+    found = {*_routed_methods(request), "OPTIONS"}
+    if "GET" in found and not request.app.state.is_change("GET", request.scope["path"]):
+        found.add("HEAD")
+    return sorted(found)
+
+
+def _routed_methods(request: Request) -> list[str]:
+    """Return the methods of the routes of a path, of which there may be several.
 
     A route with exactly this path has precedence over routes with a parameter there.
     """
     named = request.app.openapi()["paths"].get(request.scope["path"])
     if named is not None:
-        return sorted(method.upper() for method in named)
+        return [method.upper() for method in named]
     routes = request.app.router.routes
     return [
         method

@@ -35,5 +35,24 @@ KEYS: Final = (
     ConfigKey("rate.mistakes", "double", 1.0, doc="Wrong passwords a second from an address."),
     ConfigKey("topic.tracking.enable", "boolean", True, doc="Show the topics of connectors."),
     ConfigKey("topic.tracking.allow.reset", "boolean", True, doc="Let users reset these topics."),
+    ConfigKey(
+        "access.control.allow.origin",
+        "list",
+        (),
+        doc="Origins whose web pages may call the API, such as https://ui.example; * for all.",
+    ),
+    ConfigKey(
+        "access.control.allow.methods",
+        "list",
+        ("GET", "POST", "HEAD"),
+        doc="Methods that these pages may use.",
+    ),
+    ConfigKey(
+        "access.hosts",
+        "list",
+        (),
+        doc="Names besides localhost by which programs of this machine may call a gateway without "
+        "users.",
+    ),
     ConfigKey("auth.open", "boolean", False, doc="Allow every caller everything, from anywhere."),
 )

@@ -48,7 +48,6 @@ UNUSED: Final = {
     "inter.worker.": _GRPC,
     "rest.advertised.": "any gateway answers for the whole cluster",
     "rest.": "`listeners` has the addresses of the REST API",
-    "access.control.": "browsers of other sites are not let in",
     "response.http.headers.config": "headers of answers are fixed",
     "plugin.discovery": "plugins are found by their manifests",
     "internal.": "it is a key of older versions",

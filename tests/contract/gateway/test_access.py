@@ -11,11 +11,13 @@ import httpx
 import pytest
 
 from penstock.gateway.access import passwords
-from penstock.gateway.access.guard import Guard, RateLimit
+from penstock.gateway.access.guard import Guard, RateLimit, guard_from_settings
 from penstock.gateway.access.users import Principal, User, parse_grants
 from penstock.gateway.app import build_app
 from penstock.gateway.http_server import serve
 from penstock.gateway.listeners import Listener
+from penstock.gateway.settings import KEYS
+from penstock.model.config_def import parse
 from penstock.model.errors import PenstockError
 
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
@@ -204,3 +206,59 @@ def test_nobody_learns_names_that_he_may_not_see(who, made):
         assert nick.get(f"/connectors/{name}").status_code == 403
     assert "orders-1" in vera.get("/connectors/orders-2").json()["fix"]
     assert "orders-1" not in edda.get("/connectors/orders-2").text
+
+
+# ── pages of other sites, names of this machine ──────────────────────────────────────────────────
+
+UI = "https://ui.example"
+
+
+@pytest.fixture(scope="module")
+def opened(gateway):
+    """A gateway that lets the pages of one site in, and has a second name."""
+    keys = {
+        "access.control.allow.origin": UI,
+        "access.control.allow.methods": "GET, PUT",
+        "access.hosts": "Connect.local",
+    }
+    listeners = [Listener("127.0.0.1:0")]
+    guard = guard_from_settings(parse(KEYS, keys), listeners)
+    entered = serve(build_app(gateway.clients, "tests", guard), listeners)
+    (url,) = gateway.run(entered.__aenter__)
+    with httpx.Client(base_url=url, timeout=60) as client:
+        yield client
+    gateway.run(lambda: entered.__aexit__(None, None, None))
+
+
+def test_pages_of_an_allowed_origin_may_call(opened):
+    answer = opened.options(
+        "/connectors/c/pause",
+        headers={"Origin": UI, "Access-Control-Request-Method": "PUT"},
+    )
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == UI
+    assert "PUT" in answer.headers["access-control-allow-methods"]
+    answer = opened.get("/connectors", headers={"Origin": UI})
+    assert answer.headers["access-control-allow-origin"] == UI
+    answer = opened.put(
+        "/connectors/none/pause", headers={"Origin": UI, "Sec-Fetch-Site": "cross-site"}
+    )
+    assert answer.status_code == 404, answer.text
+
+
+def test_pages_of_other_origins_may_not(opened):
+    other = {"Origin": "https://other.example"}
+    refused = opened.options(
+        "/connectors/c/pause", headers={**other, "Access-Control-Request-Method": "PUT"}
+    )
+    assert refused.status_code == 400
+    assert "access-control-allow-origin" not in opened.get("/connectors", headers=other).headers
+    assert opened.put("/connectors/none/pause", headers=other).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("connect.local", 200), ("CONNECT.local:8083", 200), ("localhost", 200), ("evil.local", 403)],
+)
+def test_a_gateway_without_users_answers_to_its_names(opened, host, status):
+    assert opened.get("/connectors", headers={"Host": host}).status_code == status

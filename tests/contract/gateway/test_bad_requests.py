@@ -203,11 +203,27 @@ def test_no_body_is_echoed(gateway):
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
-        ("/v1/connectors/check", "POST"),
-        ("/v1/connectors/any", "GET"),
-        ("/connectors", "GET, POST"),
+        ("/v1/connectors/check", "OPTIONS, POST"),
+        ("/v1/connectors/any", "GET, HEAD, OPTIONS"),
+        ("/connectors", "GET, HEAD, OPTIONS, POST"),
+        ("/plugin/reload", "GET, OPTIONS"),  # a GET that changes something
     ],
 )
-def test_what_is_not_allowed_is_told_with_what_is(gateway, path, allowed):
+def test_what_is_allowed_can_be_asked_and_is_told_of_what_is_not(gateway, path, allowed):
     answer = gateway.client.request("OPTIONS", path)
+    assert (answer.status_code, answer.headers["Allow"], answer.text) == (200, allowed, "")
+    answer = gateway.client.request("PROPFIND", path)
     assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
+
+
+@pytest.mark.parametrize("path", ["/", "/connectors/", "/health", "/connectors/none/status"])
+def test_a_head_is_a_get_without_its_body(gateway, path):
+    whole, head = gateway.get(path), gateway.client.request("HEAD", path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    assert head.headers["content-length"] == whole.headers["content-length"]
+
+
+def test_a_head_changes_nothing_and_ends_a_stream(gateway):
+    assert gateway.client.request("HEAD", "/plugin/reload").status_code == 405
+    head = gateway.client.request("HEAD", "/v1/logs?follow=true")
+    assert (head.status_code, head.content) == (200, b"")

@@ -23,6 +23,7 @@ def test_the_root_tells_version_and_cluster(gateway):
     answer = gateway.get("/").json()
     assert set(answer) == {"version", "commit", "kafka_cluster_id"}
     assert answer["kafka_cluster_id"] == "tests"
+    assert answer["version"] == "4.3.1", "clients choose by the version of Kafka Connect"
 
 
 def test_health_is_known(gateway):

@@ -6,7 +6,7 @@ import pytest
 
 FIELDS = {
     "name", "type", "required", "default_value", "importance", "documentation", "group",
-    "order_in_group", "width", "display_name", "dependents",
+    "order_in_group", "order", "width", "display_name", "dependents",
 }  # fmt: skip
 
 
@@ -17,6 +17,16 @@ def test_what_is_installed_is_listed(gateway):
     ).items()
     assert {one["type"] for one in found} == {"source", "sink"}
     assert all(one["version"] for one in found)
+    names = {one["class"] for one in found}
+    assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in names
+    assert "io.confluent.connect.jdbc.JdbcSinkConnector" in names
+
+
+@pytest.mark.parametrize(
+    "name", ["FileStreamSourceConnector", "FileStreamSource", "MySqlConnector", "MySql"]
+)
+def test_java_s_classes_are_known_without_their_packages(gateway, name):
+    assert gateway.get(f"/connector-plugins/{name}/config").status_code == 200
 
 
 def test_what_needs_no_plugin_is_listed_on_demand(gateway):

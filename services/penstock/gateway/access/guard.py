@@ -9,7 +9,7 @@ import ipaddress
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -85,22 +85,28 @@ class RateLimit:
             )
 
 
+ANY_ORIGIN: Final = "*"
+
 _SAME_SITE: Final = frozenset({"", "same-origin", "none"})
 
 
-def refuse_cross_site(headers: Mapping[str, str]) -> None:
-    """Refuse a change that a page of another site requests. Header names are in lower case.
+def refuse_cross_site(headers: Mapping[str, str], origins: Collection[str] = ()) -> None:
+    """Refuse a change that a page of another site requests, but for those of `origins`. Header
+    names are in lower case.
 
     Raises:
         AuthError: `access.other_site`.
     """
     origin, host = headers.get("origin", ""), headers.get("host", "")
+    if origin and (origin in origins or ANY_ORIGIN in origins):
+        return
     same_site = not origin or urlsplit(origin).netloc.lower() == host.lower()
     if not same_site or headers.get("sec-fetch-site", "") not in _SAME_SITE:
         raise AuthError(
             "access.other_site",
             f"a web page of {origin[:200] or 'another site'} sent a request that changes something",
-            fix="Send it from a program, or from a page with the same host name as the gateway.",
+            fix="Send it from a program, or from a page with the same host name as the gateway; or "
+            "add the origin to `access.control.allow.origin`.",
         )
 
 
@@ -120,20 +126,29 @@ def refuse_browsers(headers: Mapping[str, str]) -> None:
         )
 
 
-def refuse_foreign_hosts(headers: Mapping[str, str]) -> None:
-    """Refuse a request whose Host header is not a loopback name (DNS rebinding).
+def refuse_foreign_hosts(headers: Mapping[str, str], hosts: Collection[str] = ()) -> None:
+    """Refuse a request whose Host header is neither a loopback name nor one of `hosts` (DNS
+    rebinding).
 
     Raises:
         AuthError: `access.other_name`.
     """
     host = headers.get("host", "")
-    if not is_loopback(host):
+    if not is_loopback(host) and _host_name(host) not in hosts:
         raise AuthError(
             "access.other_name",
             f"the Host header is {host[:200]!r}, expected localhost: the gateway has no users",
-            fix="Use 127.0.0.1 or localhost; or set `auth.users`; or `auth.open=true` to allow "
-            "every caller everything.",
+            fix="Use 127.0.0.1 or localhost; or add the name to `access.hosts`; or set "
+            "`auth.users`; or `auth.open=true` to allow every caller everything.",
         )
+
+
+def _host_name(host: str) -> str:
+    """Return the name of HOST or HOST:PORT, in lower case."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def is_loopback(host: str) -> bool:
@@ -171,14 +186,19 @@ class Guard:
         requests: RateLimit | None = None,
         mistakes: RateLimit | None = None,
         local: bool = False,
+        origins: Collection[str] = (),
+        methods: Collection[str] = (),
+        hosts: Collection[str] = (),
     ) -> None:
         """`requests` bounds the requests of each principal, `mistakes` the wrong passwords of an
         address, each of which takes 50 ms. A cached password is accepted also beyond it. `local`:
-        only this machine can reach the gateway, and callers are not authenticated.
+        only this machine can reach the gateway, and callers are not authenticated; it may call it
+        by `hosts`, too. Web pages of `origins` may call it like programs, with `methods`.
         """
         self._users, self._tokens = users, tokens
         self._requests, self._mistakes = requests or RateLimit(0), mistakes or RateLimit(0)
-        self.local = local
+        self.local, self.origins, self.methods = local, frozenset(origins), tuple(methods)
+        self.hosts = frozenset(host.lower() for host in hosts)
         self._hash_slots = asyncio.Semaphore(MAX_CONCURRENT_HASHES)
         self._cache: dict[bytes, tuple[float, Principal]] = {}
 
@@ -265,11 +285,11 @@ async def authorize(request: Request) -> None:
         return
     guard: Guard = request.app.state.guard
     if request.app.state.is_change(request.method, request.scope["path"]):
-        refuse_cross_site(request.headers)
+        refuse_cross_site(request.headers, guard.origins)
         if request.method in READ_METHODS:
             refuse_browsers(request.headers)
     if guard.local:
-        refuse_foreign_hosts(request.headers)
+        refuse_foreign_hosts(request.headers, guard.hosts)
     address = request.client.host if request.client else ""
     principal = await guard.admit(request.headers.get("authorization"), address)
     request.state.principal = principal
@@ -363,4 +383,7 @@ def guard_from_settings(values: Mapping[str, Any], listeners: Iterable[Listener]
         requests=RateLimit(values["rate.requests"]),
         mistakes=RateLimit(values["rate.mistakes"]),
         local=users is None and tokens is None and not reached and not values["auth.open"],
+        origins=values["access.control.allow.origin"],
+        methods=values["access.control.allow.methods"],
+        hosts=values["access.hosts"],
     )

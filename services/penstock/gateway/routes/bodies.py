@@ -295,6 +295,8 @@ class KeyInfo(ResponseBody):
     documentation: str
     group: str | None
     order_in_group: int
+    order: int
+    """The same: clients differ in which of the two they read."""
     width: str
     display_name: str
     dependents: list[str]
@@ -303,6 +305,7 @@ class KeyInfo(ResponseBody):
     def of(cls, key: KeyDefinition) -> Self:
         """Build the body of a key. A type that Kafka Connect does not have is STRING."""
         kind, importance = key.type.upper(), key.importance.upper()
+        order = key.order if key.group else -1
         return cls(
             name=key.name,
             type="PASSWORD" if key.sensitive else kind if kind in _KEY_TYPES else "STRING",
@@ -311,7 +314,8 @@ class KeyInfo(ResponseBody):
             importance=importance if importance in _IMPORTANCES else "MEDIUM",
             documentation=key.documentation,
             group=key.group or None,
-            order_in_group=key.order if key.group else -1,
+            order_in_group=order,
+            order=order,
             width="NONE",
             display_name=key.display_name or key.name,
             dependents=[],

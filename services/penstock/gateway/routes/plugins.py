@@ -83,13 +83,17 @@ async def validate_config(
 def list_bodies(
     plugins: Iterable[InstalledPlugin], *, connectors_only: bool
 ) -> list[bodies.Plugin]:
-    """Return connectors, or all kinds of plugins, each once, ordered by name and version."""
+    """Return connectors, or all kinds of plugins, each once, ordered by name and version. Java's
+    class names of a connector are entries of their own: clients look for the class of a
+    configuration there.
+    """
     kinds = _CONNECTORS if connectors_only else {*_CONNECTORS, "transform", "converter"}
     found = {
-        (one.name, "transformation" if one.kind == "transform" else one.kind, plugin.version)
+        (name, "transformation" if one.kind == "transform" else one.kind, plugin.version)
         for plugin in plugins
         for one in plugin.connectors
         if one.kind in kinds
+        for name in (one.name, *(alias for alias in one.aliases if "." in alias))
     }
     return [bodies.Plugin.of(*one) for one in sorted(found)]
 

@@ -21,12 +21,19 @@ HEALTH_TIMEOUT_S: Final = 8.0
 """Seconds for all checks. Probes time out after 10 s by default."""
 
 
+API_VERSION: Final = "4.3.1"
+"""The version of Kafka Connect whose REST API this is. Clients choose by it what they may call."""
+
+
 @router.get("/", responses=responses(200, bodies.ServerInfo))
 async def get_server_info(request: Request) -> Response:
-    """Return the version and the name of the cluster."""
-    cluster = request.app.state.cluster
+    """Return the version of Kafka Connect's API that is served, and the name of the cluster.
+    `commit` has the version of Penstock.
+    """
     info = bodies.ServerInfo(
-        version=version("penstock"), commit="unknown", kafka_cluster_id=cluster
+        version=API_VERSION,
+        commit=f"penstock-{version('penstock')}",
+        kafka_cluster_id=request.app.state.cluster,
     )
     return info.respond()
 

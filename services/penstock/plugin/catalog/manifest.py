@@ -82,6 +82,14 @@ class ConnectorEntry:
         """The name and the aliases."""
         return (self.name, *self.aliases)
 
+    @property
+    def simple_names(self) -> tuple[str, ...]:
+        """Java's class names among the aliases without their packages, and these without
+        `Connector`: Kafka Connect takes both.
+        """
+        classes = [alias.rpartition(".")[2] for alias in self.aliases if "." in alias]
+        return (*classes, *(name.removesuffix("Connector") for name in classes))
+
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:

@@ -105,7 +105,7 @@ class Registry:
                 return
         self.manifests = (*self.manifests, manifest)
         for entry in manifest.connectors:
-            for name in {*entry.names, f"{manifest.name}/{entry.name}"}:
+            for name in {*entry.names, *entry.simple_names, f"{manifest.name}/{entry.name}"}:
                 self._by_name.setdefault(name, []).append((manifest, entry))
 
     def _not_installed(self, name: str) -> ConfigError:
