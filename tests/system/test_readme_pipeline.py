@@ -21,8 +21,8 @@ def test_the_first_pipeline_of_the_readme_runs_as_written(tmp_path):
 
     def penstock(verb: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-m", "penstock.cli", verb, "pipeline.yaml"],
-            cwd=tmp_path,
+            [sys.executable, "-m", "penstock.cli", verb, f"{tmp_path.name}/pipeline.yaml"],
+            cwd=tmp_path.parent,  # paths in the file are relative to it
             env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
             capture_output=True,
             text=True,
@@ -32,9 +32,9 @@ def test_the_first_pipeline_of_the_readme_runs_as_written(tmp_path):
         assert done.returncode == 0, done.stderr
         return done
 
-    assert penstock("test").stdout == "passed  pipeline.yaml: only errors pass\n"
+    assert penstock("test").stdout == f"passed  {tmp_path.name}/pipeline.yaml: only errors pass\n"
     assert "4 rows read, 2 written" in penstock("run").stderr
     with (tmp_path / "app.log").open("a", encoding="utf-8") as log:
         log.write("ERROR e\n")
-    assert "1 rows read, 1 written" in penstock("run").stderr
+    assert "1 row read, 1 written" in penstock("run").stderr
     assert (tmp_path / "errors.log").read_text(encoding="utf-8") == "ERROR b\nERROR d\nERROR e\n"

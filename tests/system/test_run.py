@@ -97,6 +97,26 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path: Path) -> None:
     assert " more)" not in outcome.output
 
 
+FUNCTIONS = """
+def shout(row):
+    return {"line": row["line"].upper()}
+"""
+
+
+def test_variables_and_functions_beside_the_file_are_found(tmp_path: Path) -> None:
+    folder = tmp_path / "a, b"  # a list of folders may have any character
+    folder.mkdir()
+    function = {"name": "shout", "type": "python", "function": "ours:shout", "mode": "row"}
+    pipeline = files(folder, source={"file": "${IN_FILE}"}, transforms=[function], module=PLAIN)
+    (folder / "ours.py").write_text(FUNCTIONS, encoding="utf-8")
+    add_lines(tmp_path, 0, 2)
+    outcome = pipeline.run(IN_FILE=str(tmp_path / "in.txt"))
+    assert outcome.code == 0, outcome.output
+    assert written(folder) == ["0 EVEN", "1 ODD"]
+    outcome = pipeline.run()
+    assert (outcome.code, "[pipeline.no_variable]" in outcome.output) == (2, True), outcome.output
+
+
 def test_a_plugin_that_is_missing_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
     outcome = files(tmp_path, sink={"connector.class": "oracle-sink"}, module=PLAIN).run()
     assert outcome.code == 2, outcome.output

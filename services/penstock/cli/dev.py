@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import shutil
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +17,14 @@ from penstock.aio import run_until_first
 from penstock.cli.errors import print_diagnostic, print_error
 from penstock.cli.process import TASK_FAILURE_LOGGERS, JvmLostError, PreviousProcess, run_process
 from penstock.cli.progress import print_status, status_line
+from penstock.cli.run import make_absolute, open_state_dir
 from penstock.connector_config.validation import store_connector, validate_connector
 from penstock.model.connector import ENDED_STATES, Connector, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, PenstockError
 from penstock.pipeline_files.connector_file import read_pipeline
 from penstock.plugin.catalog.registry import find_plugin_folders, fingerprint_folder
 from penstock.standalone.node import Node, run_connectors
-from penstock.standalone.settings import node_settings, pipeline_state_dir
+from penstock.standalone.settings import pipeline_settings
 
 POLL_INTERVAL_S: Final = 0.3
 """Time between two scans of the files. Less costs CPU, more is felt after each save."""
@@ -42,7 +42,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         default=[],
         help="folder with plugin.toml, or with such folders; default: that of the pipeline",
     )
-    parser.add_argument("--state", type=Path, help="state folder; default: one per pipeline file")
+    parser.add_argument("--state", type=Path, help="state folder; default: that of its name")
     parser.add_argument(
         "--fresh", action="store_true", help="forget the offsets and state of earlier runs"
     )
@@ -51,19 +51,21 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the pipeline until interrupted."""
+    make_absolute(arguments, "pipeline", "state", "plugins")
     return run_process(
-        lambda previous: _run(arguments, previous), stopped_code=0, printed=TASK_FAILURE_LOGGERS
+        lambda previous: _run(arguments, previous),
+        stopped_code=0,
+        printed=TASK_FAILURE_LOGGERS,
+        folder=arguments.pipeline.parent,
     )
 
 
 async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
     folders = [folder.resolve() for folder in arguments.plugins or [arguments.pipeline.parent]]
-    state_dir: Path = arguments.state or pipeline_state_dir(arguments.pipeline, "dev")
-    if arguments.fresh and not previous.exists:
-        shutil.rmtree(state_dir, ignore_errors=True)
-    paths = ",".join(map(str, folders))
-    settings, _ = node_settings(
-        {"state.dir": str(state_dir), "plugin.path": paths, "plugin.reload": "0"}
+    fresh = arguments.fresh and not previous.exists
+    state_dir = open_state_dir(arguments, "dev", fresh=fresh)
+    settings = pipeline_settings(
+        [arguments.pipeline.parent], state_dir, folders, {"plugin.reload": "0"}
     )
     async with AsyncExitStack() as stack:
         stage = _StageLine()
@@ -134,7 +136,10 @@ class _FileWatcher:
             for folder in self.plugin_folders
             for plugin in find_plugin_folders(folder)
         )
-        return (file, *plugins)
+        functions = (
+            f"{one}: {one.stat().st_mtime_ns}" for one in self.pipeline.parent.glob("*.py")
+        )
+        return (file, *plugins, *sorted(functions))
 
     async def _apply(self) -> None:
         await self.node.worker.reload_plugins()

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from penstock.cli.errors import EXIT_INTERRUPTED
@@ -78,6 +79,7 @@ def run_process(
     stopped_code: int = EXIT_INTERRUPTED,
     service: str = "node",
     printed: Collection[str] = (),
+    folder: Path | None = None,
 ) -> int:
     """Run a coroutine that hosts services; return the exit code. SIGTERM and SIGINT cancel the
     coroutine, so that it drains.
@@ -91,6 +93,8 @@ def run_process(
         stopped_code: exit code after a signal.
         service: name of the service in traces, metrics and logs.
         printed: loggers whose errors the verb prints itself.
+        folder: the working folder of the coroutine and of the processes that it starts, if it is
+            there; default: that of the shell.
 
     Raises:
         ConfigError: `config.log_level`, `telemetry.protocol`.
@@ -100,6 +104,9 @@ def run_process(
         level=parse_level(os.environ.get(_LOG_LEVEL, level), _LOG_LEVEL), printed=printed
     )
     previous = _read_previous(os.environ.pop(_PREVIOUS, ""))
+    shell_folder = Path.cwd()
+    if folder is not None and folder.is_dir():
+        os.chdir(folder)
     try:
         with export_telemetry(service, os.environ):
             return asyncio.run(_run_until_signal(lambda: main(previous), stopped_code))
@@ -110,6 +117,7 @@ def run_process(
             raise _too_many_losses() from None
         log.warning("the JVM is lost: this process replaces itself")
         os.environ[_PREVIOUS] = json.dumps([previous.started_at, losses, loss.carried])
+        os.chdir(shell_folder)  # paths of the command are relative to it
         command = [sys.executable, "-m", "penstock.cli", *sys.argv[1:]]
         os.execv(sys.executable, command)  # noqa: S606 - the same program
 

@@ -2,7 +2,8 @@
 
 - `print_status`      a line, on a terminal and elsewhere
 - `status_line`       what the command waits for, after a second; on a terminal alone
-- `ProgressBar`       rows/s, bytes, percent and time left of a run; on a terminal alone
+- `ProgressBar`       rows/s, bytes, percent and time left of a run; on a terminal
+- `ProgressLines`     the same every ten seconds, as lines of a log; elsewhere
 - `counting_bar`      how many of a total are done; on a terminal alone
 """
 
@@ -131,6 +132,42 @@ class ProgressBar:
     def close(self) -> None:
         """Remove the bar."""
         self._progress.stop()
+
+
+LINE_INTERVAL_S: Final = 10.0
+"""Time between two lines. A log of an hour has 360 of them."""
+
+
+class ProgressLines:
+    """Prints the totals of a run as a line now and then."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name, self._clock = name, clock
+        self._started_at = self._printed_at = clock()
+        self._rows = 0
+
+    def update(self, totals: Totals) -> None:
+        """Print the totals, unless the last line is too young."""
+        now = self._clock()
+        since_s = now - self._printed_at
+        if since_s < LINE_INTERVAL_S:
+            return
+        rate = (totals.rows_written - self._rows) / since_s
+        done = totals.bytes_read / max(totals.bytes_read + totals.bytes_left, 1)
+        part = f", {done:.0%}" if totals.bytes_left >= 0 and totals.bytes_read else ""
+        print_status(
+            f"{self._name}: {format_rows(totals.rows_read)} read, {totals.rows_written:,} written, "
+            f"{rate:,.0f} rows/s{part}, {now - self._started_at:.0f} s"
+        )
+        self._printed_at, self._rows = now, totals.rows_written
+
+    def close(self) -> None:
+        """Nothing is drawn that would have to be removed."""
+
+
+def format_rows(count: int) -> str:
+    """Return a number of rows, for instance `1 row`, `2,000 rows`."""
+    return f"{count:,} row" if count == 1 else f"{count:,} rows"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -19,19 +19,31 @@ from penstock.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, print_diagnostic
 from penstock.cli.process import TASK_FAILURE_LOGGERS, JvmLostError, PreviousProcess, run_process
 from penstock.cli.progress import (
     ProgressBar,
+    ProgressLines,
     Totals,
     format_bytes,
+    format_rows,
     no_status_line,
     print_status,
     status_line,
 )
 from penstock.connector_config.validation import validate_connector
-from penstock.model.connector import ENDED_STATES, ApplyAction, TaskState, TaskStatus
-from penstock.model.errors import error_from_diagnostic
+from penstock.model.connector import (
+    ENDED_STATES,
+    ApplyAction,
+    Connector,
+    TaskState,
+    TaskStatus,
+)
+from penstock.model.errors import ConfigError, error_from_diagnostic
 from penstock.model.status import RunState
-from penstock.pipeline_files.connector_file import read_pipeline
+from penstock.pipeline_files.connector_file import PLUGIN_ROLES, read_pipeline, written_name
 from penstock.standalone.node import Node, run_connectors
-from penstock.standalone.settings import node_settings, pipeline_state_dir
+from penstock.standalone.settings import (
+    claim_state_dir,
+    pipeline_settings,
+    pipeline_state_dir,
+)
 
 DEFAULT_MAX_RESTARTS = "5"
 """`restart.max` where the pipeline sets none: the user waits for the command to end."""
@@ -42,8 +54,12 @@ POLL_INTERVAL_S = 0.25
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
-    parser.add_argument("pipeline", type=Path, help="YAML or JSON file: source, transforms, sink")
-    parser.add_argument("--state", type=Path, help="state folder; default: one per pipeline file")
+    parser.add_argument(
+        "pipeline",
+        type=Path,
+        help="YAML or JSON file: source, transforms, sink; paths in it are relative to its folder",
+    )
+    parser.add_argument("--state", type=Path, help="state folder; default: that of its name")
     parser.add_argument(
         "--fresh", action="store_true", help="forget the offsets and state of earlier runs"
     )
@@ -52,26 +68,58 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         type=Path,
         action="append",
         default=[],
-        help="folder of a plugin, or of several; may be given again",
+        help="folder of a plugin, or of several; may be given again; default: that of the pipeline",
     )
-    parser.add_argument("--no-progress", action="store_true", help="draw no progress bar")
+    parser.add_argument("--no-progress", action="store_true", help="show no progress")
     parser.add_argument("--report", type=Path, help="write the summary as JSON to this file")
     parser.set_defaults(verb=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the pipeline; end with 1 when a task has failed."""
-    return run_process(lambda previous: _run(arguments, previous), printed=TASK_FAILURE_LOGGERS)
+    make_absolute(arguments, "pipeline", "state", "report", "plugins")
+    return run_process(
+        lambda previous: _run(arguments, previous),
+        printed=TASK_FAILURE_LOGGERS,
+        folder=arguments.pipeline.parent,
+    )
+
+
+def open_state_dir(arguments: argparse.Namespace, verb: str, *, fresh: bool) -> Path:
+    """Return the state folder of a pipeline; `fresh` removes what is in it.
+
+    Raises:
+        ConfigError: `pipeline.name_taken`, `state.not_writable`.
+    """
+    pipeline, name = arguments.pipeline, ""
+    with suppress(ConfigError):  # `dev` waits until its file can be read
+        name = written_name(pipeline)
+    folder: Path = arguments.state or pipeline_state_dir(pipeline, verb, name)
+    if arguments.state is None:
+        claim_state_dir(folder, pipeline)
+    if fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+        claim_state_dir(folder, pipeline)
+    return folder
+
+
+def make_absolute(arguments: argparse.Namespace, *names: str) -> None:
+    """Make paths of the command line absolute: the paths in a pipeline file are relative to the
+    file, in whatever folder the shell is.
+    """
+    for name in names:
+        value = getattr(arguments, name)
+        if isinstance(value, list):
+            setattr(arguments, name, [path.absolute() for path in value])
+        elif value is not None:
+            setattr(arguments, name, value.absolute())
 
 
 async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
     connector = read_pipeline(arguments.pipeline)
-    state_dir = arguments.state or pipeline_state_dir(arguments.pipeline, "run")
     fresh = arguments.fresh and not previous.exists
-    if fresh:
-        shutil.rmtree(state_dir, ignore_errors=True)
-    plugins = ",".join(str(folder.absolute()) for folder in arguments.plugins)
-    settings, _ = node_settings({"state.dir": str(state_dir), "plugin.path": plugins})
+    state_dir = open_state_dir(arguments, "run", fresh=fresh)
+    settings = pipeline_settings([arguments.pipeline.parent], state_dir, arguments.plugins)
     before = Totals(**previous.carried["totals"]) if previous.exists else Totals()
     tasks: dict[str, TaskStatus] = {}
     try:
@@ -88,6 +136,8 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
                     findings = [*findings, *applied.diagnostics]
             for finding in findings:
                 print_diagnostic(finding)
+            if not previous.exists:
+                print_status(_describe_run(validated, state_dir))
             await run_connectors(node, [validated])
             await _follow(node, connector.name, tasks, before, draw=not arguments.no_progress)
     except asyncio.CancelledError:  # interrupted: the node has drained
@@ -95,6 +145,11 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
             _summarize(arguments, before, list(tasks.values()), previous.elapsed_s())
         raise
     return _summarize(arguments, before, list(tasks.values()), previous.elapsed_s())
+
+
+def _describe_run(connector: Connector, state_dir: Path) -> str:
+    source, sink = (connector.config[f"{role}.connector.class"] for role in PLUGIN_ROLES)
+    return f"{connector.name}: {source} → {sink}; state in {state_dir}"
 
 
 async def _follow(
@@ -107,7 +162,9 @@ async def _follow(
         PenstockError: the pipeline cannot be planned.
     """
     console = Console(stderr=True)
-    bar = ProgressBar(name, console) if draw and console.is_terminal else None
+    bar: ProgressBar | ProgressLines | None = None
+    if draw:
+        bar = ProgressBar(name, console) if console.is_terminal else ProgressLines(name)
     watchers = (
         _wait_for_tasks(node, tasks, before, bar),
         _raise_plan_failure(node, name),
@@ -128,7 +185,10 @@ async def _follow(
 
 
 async def _wait_for_tasks(
-    node: Node, tasks: dict[str, TaskStatus], before: Totals, bar: ProgressBar | None
+    node: Node,
+    tasks: dict[str, TaskStatus],
+    before: Totals,
+    bar: ProgressBar | ProgressLines | None,
 ) -> None:
     async for task in node.worker.watch_tasks(interval_s=POLL_INTERVAL_S):
         tasks[task.task_id] = task
@@ -161,8 +221,8 @@ def _summarize(
         report = {**asdict(totals), "seconds": seconds, "failed": len(failed)}
         arguments.report.write_text(json.dumps(report), encoding="utf-8")
     print_status(
-        f"{totals.rows_read:,} rows read, {totals.rows_written:,} written, "
-        f"{format_bytes(totals.bytes_read)} in {totals.batches:,} micro-batches, "
+        f"{format_rows(totals.rows_read)} read, {totals.rows_written:,} written, "
+        f"{format_bytes(totals.bytes_read)} of rows in {totals.batches:,} micro-batches, "
         f"{seconds:.1f} s with start-up"
     )
     if failed:

@@ -32,7 +32,7 @@ from penstock.pipeline_files.connector_file import (
 )
 from penstock.pipeline_files.files import read_document, read_values
 from penstock.standalone.node import Node
-from penstock.standalone.settings import node_settings
+from penstock.standalone.settings import pipeline_settings
 
 KEYS: Final = ("name", "dataset", "columns", "input", "expected", "expected_dataset", "failed")
 MAX_DIFFERENCES: Final = 20
@@ -93,9 +93,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace, tests: Sequence[PipelineTest]) -> int:
-    plugins = ",".join(str(folder.absolute()) for folder in arguments.plugins)
+    folders = sorted({test.file.parent for test in tests})
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as state_dir:
-        settings, _ = node_settings({"state.dir": state_dir, "plugin.path": plugins})
+        settings = pipeline_settings(folders, Path(state_dir), arguments.plugins)
         # nothing else runs here, so one JVM is enough
         settings = replace(settings, worker=replace(settings.worker, previews_in_process=False))
         async with (

@@ -7,14 +7,18 @@ It is one of these, as properties, YAML or JSON:
 - the body of `POST /connectors`: `name`, `config`, `initial_state`
 
 `state:` is the target state in a cluster, `tests:` is for `penstock test`; neither is a key of the
-configuration.
+configuration. In a pipeline `${NAME}`, a name of capital letters, is that environment variable;
+`${NAME:-text}` is the text where it is not set, and `$${NAME}` stays as it is.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -133,6 +137,8 @@ def connector_of(document: Mapping[str, Any], default_name: str) -> Connector:
             config_path="name",
         )
     pipeline = _CLASS not in config and f"source.{_CLASS}" in config
+    if pipeline:
+        config = fill_variables(config)
     kind = ConnectorKind.PIPELINE if pipeline else ConnectorKind.UNSPECIFIED
     return Connector(name, config, kind, target_state=_target_state(document.get(state)))
 
@@ -211,6 +217,11 @@ def _keys(document: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"{key}.{inner}" for inner in value)
 
 
+def written_name(path: Path) -> str:
+    """Return the name that a readable file gives its pipeline; empty when it gives none."""
+    return str(read_document(path).get("name") or "")
+
+
 def read_pipeline(path: Path) -> Connector:
     """Return the pipeline of a file.
 
@@ -220,6 +231,52 @@ def read_pipeline(path: Path) -> Connector:
     connector = read_connector(path)
     with naming_file(path):
         return check_pipeline(connector)
+
+
+_VARIABLE: Final = re.compile(r"\$(\$?)\{([A-Z_][A-Z0-9_]{0,200})(?::-([^}]{0,1000}))?\}")
+
+_SECRET_KEY: Final = re.compile(r"passw|secret|token|credential|passphrase|\bkey\b", re.IGNORECASE)
+
+
+def fill_variables(
+    config: Mapping[str, str], environment: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the configuration of a pipeline with its environment variables.
+
+    Those in keys with the name of a secret become references, `${env:NAME}`: they are resolved
+    where they are used, and neither stored nor shown. All others become text.
+
+    Raises:
+        ConfigError: `pipeline.no_variable`; its detail has all errors.
+    """
+    errors: list[ConfigError] = []
+
+    def fill(key: str, match: re.Match[str]) -> str:
+        escape, name, default = match.groups()
+        if escape:
+            return match.group()[1:]
+        if name not in environment and default is not None:
+            return default
+        if _SECRET_KEY.search(key):
+            return f"${{env:{name}}}"
+        if name not in environment:
+            errors.append(_no_variable(key, name))
+        return environment.get(name, "")
+
+    filled = {key: _VARIABLE.sub(partial(fill, key), value) for key, value in config.items()}
+    if errors:
+        raise combine_errors(errors)
+    return filled
+
+
+def _no_variable(key: str, name: str) -> ConfigError:
+    return ConfigError(
+        "pipeline.no_variable",
+        f"`{key}` has ${{{name}}}, and the environment has no variable {name}",
+        fix=f"Set it: `export {name}=…`. Or write a default, `${{{name}:-text}}`, or the text "
+        f"itself, `$${{{name}}}`.",
+        config_path=key,
+    )
 
 
 def check_pipeline(connector: Connector) -> Connector:

@@ -163,7 +163,12 @@ class EnvironmentProvider:
                     "Rename it so that it matches `allowlist.pattern` of the provider: "
                     f"`{self._allowed.text}`. Names in {_RESERVED_PREFIX}… never match.",
                 )
-        found = {key: self._environment[key] for key in keys if key in self._environment}
+            if key not in self._environment:
+                raise not_found(
+                    f"the environment has no variable {key[:200]}",
+                    f"Set it where Penstock is started: `export {key[:200]}=…`.",
+                )
+        found = {key: self._environment[key] for key in keys}
         return ProviderResponse(found)
 
     async def close(self) -> None:

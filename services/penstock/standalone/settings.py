@@ -7,15 +7,18 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import quote
 
 from penstock.gateway.settings import KEYS as GATEWAY_KEYS
 from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
 from penstock.model.errors import ConfigError, Diagnostic
+from penstock.plugin.catalog.registry import find_plugin_folders
 from penstock.standalone.connect_keys import is_connect_key, is_met, unused_keys, with_own_names
 from penstock.worker import process_keys
 from penstock.worker.config.broker_topics import is_used
@@ -45,8 +48,11 @@ class NodeSettings:
     has_listeners: bool
 
 
-def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnostic]]:
-    """Return the settings of a worker file, and warnings about keys without effect.
+def node_settings(
+    config: Mapping[str, str], folders: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+) -> tuple[NodeSettings, list[Diagnostic]]:
+    """Return the settings of a worker file, and warnings about keys without effect. `folders` are
+    keys with lists of folders, whose names may have any character.
 
     Raises:
         ConfigError: a key is misspelt or has a wrong value.
@@ -58,6 +64,7 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     values, errors = parse_with_errors(KEYS, known)
     if errors:
         raise combine_errors(errors)
+    values.update(folders)
     state = _state_dir(values)
     worker = read_worker_settings(values, config, state / "topics")
     rest = {key.name: values[key.name] for key in GATEWAY_KEYS}
@@ -70,16 +77,84 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     return settings, unused_keys(config, {*_NAMES, *in_force})
 
 
+def pipeline_settings(
+    folders: Sequence[Path],
+    state_dir: Path,
+    plugins: Sequence[Path] = (),
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> NodeSettings:
+    """Return the settings of a node for pipeline files that a user runs by hand.
+
+    Args:
+        folders: The folders of the files: plugins and Python functions beside them are found.
+        state_dir: The folder of the state.
+        plugins: Folders of plugins, instead of those beside the files.
+        more: Further keys.
+
+    References to environment variables and files are resolved: what the files may read, the user
+    may read.
+    """
+    with_plugins = plugins or [folder for folder in folders if find_plugin_folders(folder)]
+    settings, _ = node_settings(
+        {
+            "state.dir": str(state_dir),
+            "config.providers": "env,file,dir",
+            "config.providers.env.param.allowlist.pattern": ".*",
+            "config.providers.file.param.allowed.paths": "/",
+            "config.providers.dir.param.allowed.paths": "/",
+            **more,
+        },
+        {
+            "plugin.path": tuple(str(folder.absolute()) for folder in with_plugins),
+            "functions.path": tuple(str(folder.absolute()) for folder in folders),
+        },
+    )
+    return settings
+
+
 def default_state_dir() -> Path:
     """Return the default folder of state."""
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(home) / "penstock"
 
 
-def pipeline_state_dir(pipeline: Path, verb: str) -> Path:
-    """Return a verb's state folder of a pipeline file; it depends on the whole path."""
+_PIPELINE: Final = "pipeline"
+"""File of a state folder with the path of the pipeline that it belongs to."""
+
+
+def pipeline_state_dir(pipeline: Path, verb: str, name: str = "") -> Path:
+    """Return a verb's state folder of a pipeline file: by its `name`, wherever the file is moved;
+    without one, by the path of the file. `claim_state_dir` takes it.
+    """
+    if name:
+        return default_state_dir() / verb / quote(name, safe="")
     digest = hashlib.sha256(str(pipeline.resolve()).encode()).hexdigest()[:12]
     return default_state_dir() / verb / f"{pipeline.stem}-{digest}"
+
+
+def claim_state_dir(folder: Path, pipeline: Path) -> None:
+    """Note in a state folder to which pipeline file it belongs.
+
+    Raises:
+        ConfigError: `pipeline.name_taken`: to another one, which is still there;
+            `state.not_writable`.
+    """
+    path, owner = pipeline.resolve(), folder / _PIPELINE
+    if owner.is_file():
+        other = Path(owner.read_text(encoding="utf-8"))
+        if other != path and other.is_file():
+            raise _name_taken(path, other)
+    prepare_folder(folder)
+    owner.write_text(str(path), encoding="utf-8")
+
+
+def _name_taken(path: Path, other: Path) -> ConfigError:
+    return ConfigError(
+        "pipeline.name_taken",
+        f"{path} has the name of {other}, and would go on from the offsets of that",
+        fix="Give one of them another `name`; or name a folder of its own with `--state`.",
+        config_path="name",
+    )
 
 
 def _state_dir(values: Mapping[str, str]) -> Path:
@@ -102,7 +177,7 @@ def prepare_folder(path: Path) -> None:
         raise ConfigError(
             "state.not_writable",
             f"the state folder {path} cannot be created: {error.strerror}",
-            fix="Choose another folder with `state.dir`.",
+            fix="Choose another folder: `state.dir`, or `--state` of `run` and `dev`.",
             config_path="state.dir",
         ) from error
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from penstock.cli import progress
-from penstock.cli.progress import no_status_line, status_line
+from penstock.cli.progress import ProgressLines, Totals, no_status_line, status_line
 from penstock_kit.testing import wait_until
 
 
@@ -53,3 +53,24 @@ def test_what_fails_leaves_no_sign(monkeypatch):
     with pytest.raises(ValueError, match="no"), status_line("it"):
         raise ValueError("no")
     assert progress._stages == []
+
+
+def test_where_there_is_no_terminal_a_line_tells_the_totals_every_ten_seconds(capsys):
+    now = [100.0]
+    lines = ProgressLines("copy", lambda: now[0])
+    for seconds, rows in ((0, 0), (9, 5), (10, 1), (15, 3000), (20, 4001)):
+        now[0] = 100.0 + seconds
+        lines.update(Totals(rows, rows, bytes_read=rows, bytes_left=4001 - rows))
+    lines.close()
+    assert capsys.readouterr().err.splitlines() == [
+        "copy: 1 row read, 1 written, 0 rows/s, 0%, 10 s",
+        "copy: 4,001 rows read, 4,001 written, 400 rows/s, 100%, 20 s",
+    ]
+
+
+def test_a_source_that_does_not_know_its_end_has_no_percentage(capsys):
+    now = [0.0]
+    lines = ProgressLines("copy", lambda: now[0])
+    now[0] = 10.0
+    lines.update(Totals(2, 2, bytes_read=9, bytes_left=-1))
+    assert capsys.readouterr().err == "copy: 2 rows read, 2 written, 0 rows/s, 10 s\n"

@@ -220,3 +220,50 @@ def test_every_key_without_a_role_is_named():
         split_config({"fille": "x", "source.a": "1", "formt": "y"}, ConnectorKind.PIPELINE)
     found = [one.diagnostic.config_path for one in split_errors(caught.value)]
     assert found == ["fille", "formt"]
+
+
+# ── environment variables ────────────────────────────────────────────────────────────────────────
+
+PIPELINE = """
+source:
+  connector.class: jdbc-source
+  connection.url: jdbc:mysql://${DB_HOST:-localhost}/shop
+  connection.password: ${DB_PW}
+  file: $${NOT_ME}/${FOLDER}
+  text: ${topic} ${table}
+sink: {connector.class: log-sink}
+"""
+
+
+def test_variables_of_the_environment_become_text_and_those_of_secrets_references(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FOLDER", "/data/in")
+    monkeypatch.delenv("DB_HOST", raising=False)
+    file = tmp_path / "p.yaml"
+    file.write_text(PIPELINE)
+    config = read_pipeline(file).config
+    assert config["source.connection.url"] == "jdbc:mysql://localhost/shop"
+    assert config["source.connection.password"] == "${env:DB_PW}"
+    assert config["source.file"] == "${NOT_ME}//data/in"
+    assert config["source.text"] == "${topic} ${table}"
+    monkeypatch.setenv("DB_HOST", "db.example")
+    assert read_pipeline(file).config["source.connection.url"] == "jdbc:mysql://db.example/shop"
+
+
+def test_a_variable_that_is_not_set_is_named_with_its_key_and_file(tmp_path, monkeypatch):
+    monkeypatch.delenv("FOLDER", raising=False)
+    file = tmp_path / "p.yaml"
+    file.write_text(PIPELINE)
+    with pytest.raises(ConfigError) as caught:
+        read_pipeline(file)
+    found = caught.value.diagnostic
+    assert (found.code, found.config_path) == ("pipeline.no_variable", "source.file")
+    assert found.message.startswith(f"{file}: ")
+    assert "export FOLDER=" in found.fix
+
+
+def test_configurations_of_kafka_connect_keep_their_text(tmp_path):
+    file = tmp_path / "c.json"
+    file.write_text('{"name": "c", "config": {"connector.class": "x", "topic": "${NOT_SET}"}}')
+    assert read_connector(file).config["topic"] == "${NOT_SET}"

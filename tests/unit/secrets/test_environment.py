@@ -18,7 +18,9 @@ def read(pattern, key, path=""):
 
 def test_names_that_match_as_a_whole_are_read():
     assert read("DB_.*", "DB_PASSWORD") == {"DB_PASSWORD": "x"}
-    assert read("DB_.*", "DB_OTHER") == {}
+    with pytest.raises(PenstockError, match="no variable DB_OTHER") as caught:
+        read("DB_.*", "DB_OTHER")
+    assert "export DB_OTHER=" in caught.value.diagnostic.fix
 
 
 @pytest.mark.parametrize(
