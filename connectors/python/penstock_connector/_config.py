@@ -33,6 +33,28 @@ class WithUnusedKeys(typing.Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """What becomes of a key of another product in a configuration that comes from there.
+
+    `why`: why it has no effect, for a warning; empty when its value says what is so anyway. With
+    `refused` it is an error, because its effect would be missed; `fix` says what to do instead.
+    """
+
+    why: str = ""
+    fix: str = ""
+    refused: bool = False
+
+
+@typing.runtime_checkable
+class WithForeignKeys(typing.Protocol):
+    """The type of a configuration that knows keys of another product."""
+
+    @classmethod
+    def foreign_key(cls, name: str, value: str) -> ForeignKey | None:
+        """Return what becomes of a key; None when it is unknown there, too."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class KeyMeta:
     """What `key` says about a field."""
 
@@ -165,14 +187,10 @@ def read_config(
         reach = Reach.told(given)
         given = {name: text for name, text in given.items() if name not in {FOLDERS, HOSTS}}
     errors: list[ConnectorError] = [
-        ConfigError(
-            "config.unknown_key",
-            f"there is no key {name!r}",
-            fix=nearest_fix(name, keys, "keys"),
-            config_path=name,
-        )
+        error
         for name in given
         if name not in keys and not any(field.covers(name) for field in keys.values())
+        if (error := _unknown_key(config_type, name, given[name], keys)) is not None
     ]
     values: dict[str, Any] = {}
     for field in keys.values():
@@ -191,6 +209,36 @@ def read_config(
     except ValueError as error:  # what a __post_init__ raises
         return None, [ConfigError("config.invalid", str(error))]
     return config, []
+
+
+def foreign_keys(config_type: type, given: Mapping[str, str]) -> dict[str, ForeignKey]:
+    """Return the keys of another product in a configuration."""
+    if not issubclass(config_type, WithForeignKeys):
+        return {}
+    keys = keys_of(config_type)
+    found = {name: config_type.foreign_key(name, given[name]) for name in given if name not in keys}
+    return {name: key for name, key in found.items() if key is not None}
+
+
+def _unknown_key(
+    config_type: type, name: str, value: str, keys: Mapping[str, KeyField]
+) -> ConfigError | None:
+    found = foreign_keys(config_type, {name: value}).get(name)
+    if found is None:
+        return ConfigError(
+            "config.unknown_key",
+            f"there is no key {name!r}",
+            fix=nearest_fix(name, keys, "keys"),
+            config_path=name,
+        )
+    if not found.refused:
+        return None
+    return ConfigError(
+        "config.not_supported",
+        f"{name!r} is not in force here: {found.why}",
+        fix=found.fix,
+        config_path=name,
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock_connector import ConfigError, ConnectorError, key
+from penstock_connector import ConfigError, ConnectorError, ForeignKey, key
 from penstock_connector.connection import Retry
 from penstock_connector.reach import Reaching
-from penstock_databases.cdc.selection import Lists, TableFilter
+from penstock_databases.cdc.debezium_keys import debezium_key
+from penstock_databases.cdc.row_adjustments import (
+    BINARIES,
+    DECIMALS,
+    OPERATIONS,
+    RowAdjustments,
+)
+from penstock_databases.cdc.selection import Lists, TableFilter, compiled_list
 from penstock_databases.dialect import Login
 from penstock_databases.url import Target, parse_url, require_target
 
@@ -45,6 +51,22 @@ class MysqlCdcConfig(Reaching):
     database_exclude_list: tuple[str, ...] = key((), doc="Regexes of databases left out.")
     table_include_list: tuple[str, ...] = key((), doc="Regexes of database.table; empty: all.")
     table_exclude_list: tuple[str, ...] = key((), doc="Regexes of database.table left out.")
+    column_include_list: tuple[str, ...] = key(
+        (), doc="Regexes of database.table.column; empty: all. Keys are always given."
+    )
+    column_exclude_list: tuple[str, ...] = key((), doc="Regexes of database.table.column left out.")
+    skipped_operations: tuple[str, ...] = key(
+        (),
+        type="list",
+        choices=OPERATIONS,
+        doc="Operations that give no rows: c(reate), u(pdate), d(elete), t(runcate).",
+    )
+    decimal_handling_mode: str = key(
+        "precise", choices=DECIMALS, doc="Decimals as decimals, texts, or floating-point numbers."
+    )
+    binary_handling_mode: str = key(
+        "bytes", choices=BINARIES, doc="Bytes as they are, or as texts."
+    )
     topic_prefix: str = key("", doc="Datasets are prefix.database.table; empty: no prefix.")
     snapshot_mode: str = key("initial", doc="What is read of the tables.", choices=_SNAPSHOTS)
     snapshot_fetch_size: int = key(50_000, doc="Rows of a chunk of the snapshot.")
@@ -69,14 +91,11 @@ class MysqlCdcConfig(Reaching):
         doc="What dates of zeros become: null, 0001-01-01, or an error; empty: as in the URL.",
         choices=("", "null", "round", "fail"),
     )
-    schema_history_internal: Mapping[str, str] = key(
-        doc="Have no effect: the log has its columns. Here for configurations of Debezium."
-    )
 
-    def unused_keys(self) -> Mapping[str, str]:
-        """Return the keys of Debezium's history of schemas."""
-        why = "the log has its columns, and no history of schemas is kept"
-        return {f"schema.history.internal.{name}": why for name in self.schema_history_internal}
+    @classmethod
+    def foreign_key(cls, name: str, value: str) -> ForeignKey | None:
+        """Return what becomes of a key of Debezium."""
+        return debezium_key(name, value)
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
@@ -98,6 +117,7 @@ class MysqlCdcConfig(Reaching):
         if not 0 <= self.database_server_id < 1 << 32:
             raise _invalid("database.server.id", "must be between 1 and 4294967295")
         self.chosen  # noqa: B018 - raises for what is no regex
+        self.adjustments  # noqa: B018 - as above
         self.target  # noqa: B018 - raises for what is no URL
 
     def require_reach(self) -> None:
@@ -140,6 +160,18 @@ class MysqlCdcConfig(Reaching):
             "table.exclude.list": self.table_exclude_list,
         }
         return {name: list(patterns) for name, patterns in lists.items() if patterns}
+
+    @property
+    def adjustments(self) -> RowAdjustments:
+        """What is changed of the rows on their way out."""
+        return RowAdjustments(
+            self.topic_prefix,
+            self.skipped_operations,
+            compiled_list("column.include.list", self.column_include_list, ignore_case=True),
+            compiled_list("column.exclude.list", self.column_exclude_list, ignore_case=True),
+            self.decimal_handling_mode,
+            self.binary_handling_mode,
+        )
 
     @property
     def chosen(self) -> TableFilter:

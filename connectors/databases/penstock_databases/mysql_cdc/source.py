@@ -113,6 +113,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         super().init(config)
         self._origin = Origin(config)
         self._gathering = Gathering(before=config.include_before)
+        self._adjustments = config.adjustments
         self._ready: deque[Batch] = deque()
         self._bell = Bell()
         self._awaiting = False
@@ -190,7 +191,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
                 if not self.config.starts_anew:
                     raise
                 self._start_anew()
-        return self._ready.popleft() if self._ready else None
+        return self._adjustments.apply(self._ready.popleft()) if self._ready else None
 
     def _read(self) -> None:
         follower, snapshot = self._task()

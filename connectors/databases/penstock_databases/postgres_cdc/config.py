@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from penstock_connector import ConfigError, Pattern, key
+from penstock_connector import ConfigError, ForeignKey, Pattern, key
 from penstock_connector.connection import Retry
 from penstock_connector.reach import Reaching
 from penstock_connector.tables.names import TableId
+from penstock_databases.cdc.debezium_keys import debezium_key
+from penstock_databases.cdc.row_adjustments import (
+    BINARIES,
+    DECIMALS,
+    OPERATIONS,
+    RowAdjustments,
+)
 from penstock_databases.cdc.selection import TableFilter, compiled_list
 from penstock_databases.dialect import Login
 from penstock_databases.url import Target, parse_url, require_target
@@ -60,6 +67,21 @@ class PostgresCdcConfig(Reaching):
     column_exclude_list: tuple[str, ...] = key(
         (), doc="Patterns of `schema.table.column` that are left out."
     )
+    column_include_list: tuple[str, ...] = key(
+        (), doc="Patterns of `schema.table.column`; none: all. Keys are always given."
+    )
+    skipped_operations: tuple[str, ...] = key(
+        (),
+        type="list",
+        choices=OPERATIONS,
+        doc="Operations that give no rows: c(reate), u(pdate), d(elete), t(runcate).",
+    )
+    decimal_handling_mode: str = key(
+        "precise", choices=DECIMALS, doc="Decimals as decimals, texts, or floating-point numbers."
+    )
+    binary_handling_mode: str = key(
+        "bytes", choices=BINARIES, doc="Bytes as they are, or as texts."
+    )
     replica_identity_missing: Literal["fail", "warn"] = key(
         "fail",
         doc="Tables without primary key that a publication would make refuse updates and deletes.",
@@ -90,15 +112,17 @@ class PostgresCdcConfig(Reaching):
     )
     max_batch_size: int = key(20_000, doc="Changes after which the next commit ends a batch.")
     max_batch_bytes: int = key(8 << 20, type="size", doc="The same in bytes of the log.")
-    tombstones_on_delete: bool = key(
-        False,
-        doc="Has no effect: a delete is one row. Here for configurations that have it.",
-        no_effect="a delete is one row, and no tombstone follows it",
-    )
     connection_attempts: int = key(10, doc="Times that a lost connection is opened again.")
     connection_backoff_ms: float = key(
         1.0, type="duration", doc="Time before the second attempt; it doubles, up to 10 s."
     )
+
+    @classmethod
+    def foreign_key(cls, name: str, value: str) -> ForeignKey | None:
+        """Return what becomes of a key of Debezium."""
+        if name == "signal.data.collection":
+            return ForeignKey("no signals are read; a connector of its own reads a table again")
+        return debezium_key(name, value)
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
@@ -113,6 +137,7 @@ class PostgresCdcConfig(Reaching):
             raise _bad("database.dbname", "it names no database")
         self.chosen  # noqa: B018 - raises for what is no regex
         self.hidden()
+        self.adjustments  # noqa: B018 - raises for what is no pattern
 
     def require_reach(self) -> None:
         """Refuse a server that may not be reached."""
@@ -158,6 +183,17 @@ class PostgresCdcConfig(Reaching):
     def hidden(self) -> tuple[Pattern, ...]:
         """Return the patterns of columns that are left out."""
         return compiled_list("column.exclude.list", self.column_exclude_list)
+
+    @cached_property
+    def adjustments(self) -> RowAdjustments:
+        """What is changed of the rows on their way out."""
+        return RowAdjustments(
+            self.topic_prefix,
+            self.skipped_operations,
+            compiled_list("column.include.list", self.column_include_list),
+            decimals=self.decimal_handling_mode,
+            binaries=self.binary_handling_mode,
+        )
 
     @cached_property
     def chosen(self) -> TableFilter:

@@ -139,7 +139,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             return None
         batch = self._ready.popleft()
         self._awaits = self._awaits or batch.await_commit
-        return batch
+        return self.config.adjustments.apply(batch)
 
     def wait(self, timeout: float) -> None:
         """Block until the log has more, or something else is due."""

@@ -1,0 +1,128 @@
+"""What Debezium's keys change of the rows of a change stream, on their way out: operations that are
+left out, columns that are left out, and other types for decimals and bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock_connector import Batch, Op, Pattern
+
+OPERATIONS: Final = ("c", "u", "d", "t", "none")
+DECIMALS: Final = ("precise", "string", "double")
+BINARIES: Final = ("bytes", "base64", "base64-url-safe", "hex")
+
+_OPS: Final = {
+    "c": frozenset({Op.CREATE}),
+    "u": frozenset({Op.UPDATE, Op.PATCH}),
+    "d": frozenset({Op.DELETE}),
+    "t": frozenset({Op.TRUNCATE}),
+}
+_OP: Final = "__op"
+_BEFORE: Final = "__before"
+_RESERVED: Final = "__"
+
+_ENCODERS: Final[dict[str, Callable[[bytes], str]]] = {
+    "base64": lambda value: base64.b64encode(value).decode(),
+    "base64-url-safe": lambda value: base64.urlsafe_b64encode(value).decode(),
+    "hex": bytes.hex,
+}
+
+
+@dataclass(frozen=True)
+class RowAdjustments:
+    """The rules. Keys of rows are never left out.
+
+    Attributes:
+        prefix: What datasets have before the name of their table.
+        skipped: Of `OPERATIONS`. A row that may be new or changed goes only with both.
+        included: Patterns of `database.table.column` that are given; none: all.
+        excluded: Patterns of those that are not.
+        decimals: One of `DECIMALS`.
+        binaries: One of `BINARIES`.
+    """
+
+    prefix: str = ""
+    skipped: Sequence[str] = ()
+    included: Sequence[Pattern] = ()
+    excluded: Sequence[Pattern] = ()
+    decimals: str = DECIMALS[0]
+    binaries: str = BINARIES[0]
+
+    def apply(self, batch: Batch) -> Batch:
+        """Return a batch by these rules. Its offset stays, also when no row is left."""
+        rows = batch.rows
+        if not isinstance(rows, pa.RecordBatch) or _OP not in rows.schema.names:
+            return batch
+        table = batch.dataset.removeprefix(f"{self.prefix}.") if self.prefix else batch.dataset
+        if "." not in table:  # rows about tables, not of one
+            return batch
+        adjusted = self._columns(self._operations(rows), table, frozenset(batch.key_columns))
+        return batch if adjusted is rows else replace(batch, rows=adjusted)
+
+    def _operations(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        gone = {int(op) for name in self.skipped if name in _OPS for op in _OPS[name]}
+        if {int(Op.CREATE), int(Op.UPDATE)} <= gone:
+            gone.add(int(Op.UPSERT))
+        if not gone:
+            return rows
+        ops = rows.column(_OP)
+        skipped = pc.is_in(ops, value_set=pa.array(sorted(gone), ops.type))
+        return rows.filter(pc.invert(skipped)) if pc.any(skipped).as_py() else rows
+
+    def _columns(self, rows: pa.RecordBatch, table: str, keys: frozenset[str]) -> pa.RecordBatch:
+        names = [
+            name for name in rows.schema.names if self._is_given(f"{table}.{name}", name, keys)
+        ]
+        fields, columns = [], []
+        for name in names:
+            column = rows.column(name)
+            if name == _BEFORE and pa.types.is_struct(column.type):
+                column = self._before(column, table, keys)
+            else:
+                column = self._values(column)
+            same = column.type == rows.schema.field(name).type
+            fields.append(rows.schema.field(name) if same else pa.field(name, column.type))
+            columns.append(column)
+        schema = pa.schema(fields, rows.schema.metadata)
+        if schema.equals(rows.schema, check_metadata=True):
+            return rows
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _before(self, column: pa.StructArray, table: str, keys: frozenset[str]) -> pa.StructArray:
+        kept = [
+            (field, self._values(values))
+            for field, values in zip(column.type, column.flatten(), strict=True)
+            if self._is_given(f"{table}.{field.name}", field.name, keys)
+        ]
+        return pa.StructArray.from_arrays(
+            [values for _, values in kept],
+            fields=[
+                field if field.type == values.type else pa.field(field.name, values.type)
+                for field, values in kept
+            ],
+            mask=column.is_null(),
+        )
+
+    def _is_given(self, path: str, name: str, keys: frozenset[str]) -> bool:
+        if name in keys or name.startswith(_RESERVED):
+            return True
+        if self.included and not any(one.matches(path) for one in self.included):
+            return False
+        return not any(one.matches(path) for one in self.excluded)
+
+    def _values(self, column: pa.Array) -> pa.Array:
+        kind = column.type
+        if self.decimals != DECIMALS[0] and pa.types.is_decimal(kind):
+            return column.cast(pa.string() if self.decimals == "string" else pa.float64())
+        encode = _ENCODERS.get(self.binaries)
+        if encode is not None and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+            texts = [None if value is None else encode(value) for value in column.to_pylist()]
+            return pa.array(texts, pa.string())
+        return column
