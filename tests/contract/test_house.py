@@ -17,6 +17,7 @@ from support.checkout import test_files as files_of_tests
 TOP_LEVEL = {
     "pyproject.toml",
     "README.md",
+    "LICENSE",
     "proto",
     "services",
     "connectors",

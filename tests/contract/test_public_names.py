@@ -17,6 +17,7 @@ CONNECTOR = [
     "Dataset",
     "FailedRowsError",
     "FencedError",
+    "ForeignKey",
     "Monitor",
     "NoConfig",
     "OffsetLostError",

@@ -108,7 +108,19 @@ def _list_row(name: str, status: Mapping[str, Any]) -> dict[str, Any]:
         "state": status["connector"]["state"],
         "tasks": tasks or "none",
         "worker": status["connector"]["worker_id"] or None,
+        "why": _first_line(status),
     }
+
+
+_MAX_WHY: Final = 80
+"""Characters of a reason in a list; `connector status` has all of it."""
+
+
+def _first_line(status: Mapping[str, Any]) -> str | None:
+    """Return why a connector or one of its tasks does not run."""
+    traces = (one.get("trace") for one in (status["connector"], *status["tasks"]))
+    first = next((trace.splitlines()[0] for trace in traces if trace), None)
+    return first if first is None or len(first) <= _MAX_WHY else f"{first[: _MAX_WHY - 1]}…"
 
 
 def _get(gateway: GatewayClient, arguments: argparse.Namespace) -> int:

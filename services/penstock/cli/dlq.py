@@ -131,6 +131,13 @@ def _replay(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
         return 0
     if arguments.no_wait or not replay["count"]:
         print_value(arguments.output, replay, [_start_row(replay)])
+        if replay["without_row"] and not replay["count"]:
+            print(
+                "nothing replayed: these dead letters have no row that could be, only the bytes "
+                "that could not be read. Correct them at the source.",
+                file=sys.stderr,
+            )
+            return EXIT_FAILED
         return 0
     end = _wait_for_end(gateway, path, replay, arguments.within)
     print_value(arguments.output, {**replay, **end}, [{**_start_row(replay), **_end_row(end)}])

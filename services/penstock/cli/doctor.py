@@ -73,8 +73,12 @@ def _check_python() -> CheckResult:
 def _check_java() -> CheckResult:
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java")
-    if java is None or not Path(java).exists():
+    if java is None:
         return _java_result("none", ok=False)
+    if not Path(java).exists():
+        fix = "Correct JAVA_HOME, or unset it: then the `java` on the path is used."
+        found = f"JAVA_HOME is {home}, and there is no {java}"
+        return CheckResult("java", ok=False, found=found, fix=fix, code=_JAVA_CODE, key="JAVA_HOME")
     try:
         process = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=False

@@ -181,7 +181,7 @@ class Quickstart:
             f"  topic    {self._folder / 'state' / 'topics'}\n"
             f"  Delta    {self._delta}\n"
             f"  Parquet  {self._parquet}\n"
-            "Try next:\n"
+            "Try next, after `. deploy/local/setup.sh`, which puts penstock on the path:\n"
             "  penstock plugins                 the installed connectors\n"
             "  penstock run pipeline.yaml       your own: source, transforms, sink\n"
             "  penstock standalone w.properties source.properties sink.properties\n"

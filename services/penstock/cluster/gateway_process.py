@@ -24,19 +24,21 @@ async def gateway(settings: InstanceSettings) -> None:
         enter = instance.stack.enter_async_context
         members = {service: await instance.follow(service) for service in KEYS}
         config = await enter(
-            ConfigClient(make_route(members["config"]), dial=instance.dial("config"))
+            ConfigClient(make_route("config", members["config"]), dial=instance.dial("config"))
         )
         instance.apply_log_levels(config.watch_log_levels)
         offset = await enter(
-            OffsetClient(make_route(members["offset"]), dial=instance.dial("offset"))
+            OffsetClient(make_route("offset", members["offset"]), dial=instance.dial("offset"))
         )
         scheduler = await enter(
-            SchedulerClient(make_route(members["scheduler"]), dial=instance.dial("scheduler"))
+            SchedulerClient(
+                make_route("scheduler", members["scheduler"]), dial=instance.dial("scheduler")
+            )
         )
         workers = Workers(scheduler, instance.dial("worker"))
         instance.stack.push_async_callback(workers.close)
         processes = Processes(
-            lambda: {service: make_route(found)() for service, found in members.items()},
+            lambda: {service: make_route(service, found)() for service, found in members.items()},
             instance.dial,
         )
         instance.stack.push_async_callback(processes.close)

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -108,7 +109,7 @@ class Instance:
 
     async def route(self, service: str) -> Resolver:
         """Return the route to any instance of a service."""
-        return make_route(await self.follow(service))
+        return make_route(service, await self.follow(service))
 
     def dial(self, service: str) -> Dial:
         """Return what opens channels to instances of a service."""
@@ -169,9 +170,20 @@ class Instance:
             await asyncio.sleep(0)
 
 
-def make_route(members: Discovery) -> Resolver:
+@dataclass(frozen=True, slots=True)
+class _MemberRoute:
+    """The route to any of the members of a service."""
+
+    service: str
+    members: Discovery
+
+    def __call__(self) -> list[str]:
+        return [member.address for member in self.members.current.members.values()]
+
+
+def make_route(service: str, members: Discovery) -> Resolver:
     """Return the route to any of the members of a service."""
-    return lambda: [member.address for member in members.current.members.values()]
+    return _MemberRoute(service, members)
 
 
 TOPICS_TRAIT: Final = "topics"

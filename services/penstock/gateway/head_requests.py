@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from contextlib import suppress
+from typing import Final
 
-from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.aio import cancel_and_wait
+
+END_S: Final = 1.0
+"""Time for the end of a route whose answer has been sent. Then it is a stream that waits for lines,
+and is cancelled."""
 
 
 class HeadMiddleware:
@@ -22,17 +28,22 @@ class HeadMiddleware:
         if not is_head or self._is_change("GET", scope["path"]):
             await self._app(scope, receive, send)
             return
-        is_sent = False
+        is_sent = asyncio.Event()
 
         async def send_head(message: Message) -> None:
-            nonlocal is_sent
-            if message["type"] != "http.response.body":
+            if message["type"] == "http.response.start":
                 await send(message)
-            elif is_sent:
-                raise OSError("the answer to a HEAD has ended")  # ends a stream, as a lost client
-            else:
-                is_sent = True
+                # at once: the next request of the connection waits for the end of this answer
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+                is_sent.set()
 
-        with suppress(ClientDisconnect, OSError):
-            await self._app({**scope, "method": "GET"}, receive, send_head)
+        app = asyncio.ensure_future(self._app({**scope, "method": "GET"}, receive, send_head))
+        sent = asyncio.ensure_future(is_sent.wait())
+        try:
+            await asyncio.wait({app, sent}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({app}, timeout=END_S)
+            if app.done():
+                app.result()
+        finally:
+            await cancel_and_wait(app)
+            await cancel_and_wait(sent)

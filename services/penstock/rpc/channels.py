@@ -221,7 +221,9 @@ class MutualTls:
 
 
 class Resolver(Protocol):
-    """Returns the known addresses of the instances of a service."""
+    """Returns the known addresses of the instances of a service. It may have its name, `service`,
+    for errors.
+    """
 
     def __call__(self) -> Sequence[str]:
         """Return the addresses; empty when no instance is known."""
@@ -229,6 +231,11 @@ class Resolver(Protocol):
 
 ServiceAddress: TypeAlias = str | Resolver
 """A fixed address, or the resolver of a service."""
+
+
+def _service_name(resolver: Resolver) -> str:
+    name = getattr(resolver, "service", "")
+    return f"{name} service" if name else "service"
 
 
 class RoutedChannel:
@@ -362,7 +369,7 @@ class RoutedChannel:
         if not known:
             raise RetriableError(
                 "discovery.nobody",
-                "no instance of the service is registered",
+                f"no instance of the {_service_name(self._service_address)} is registered",
                 fix="Start one, and check that its cluster has the same name.",
                 retry_after_s=0.5,
             )

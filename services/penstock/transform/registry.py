@@ -84,11 +84,11 @@ def find_definition(
         return definition
     near = nearest_names(name, definitions)
     own = sorted({one.names[0] for one in definitions.values()})
-    guess = f"{did_you_mean(name, definitions)} " if near else ""
+    valid = f"Valid: {', '.join(f'`{name}`' for name in own)}, and Kafka Connect's names."
     raise ConfigError(
         f"transform.unknown_{what}",
         f"there is no {what} `{name}`",
-        fix=f"{guess}Valid: {', '.join(f'`{name}`' for name in own)}, and Kafka Connect's names.",
+        fix=did_you_mean(name, definitions) if near else valid,
         config_path=path,
         suggestion=near[0] if near else "",
     )

@@ -227,3 +227,4 @@ def test_a_head_changes_nothing_and_ends_a_stream(gateway):
     assert gateway.client.request("HEAD", "/plugin/reload").status_code == 405
     head = gateway.client.request("HEAD", "/v1/logs?follow=true")
     assert (head.status_code, head.content) == (200, b"")
+    assert gateway.get("/").status_code == 200, "the connection is free again"

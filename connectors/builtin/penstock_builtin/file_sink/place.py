@@ -118,8 +118,10 @@ class Place:
             elif owner and self._lives(owner):
                 raise ConfigError(
                     "file.in_use",
-                    f"{self.where} is written by another task, {owner['task']}",
-                    fix="Set `tasks.max` to 1, put ${task} into `file`, or use `path`.",
+                    f"{self.where} is written by another task, {owner['task']}, now",
+                    fix="If both are tasks of this connector: set `tasks.max` to 1, put ${task} "
+                    "into `file`, or use `path`. Else another pipeline writes there: stop that, or "
+                    "name another file.",
                     config_path="file",
                 )
             self._owner = (task_id, epoch)

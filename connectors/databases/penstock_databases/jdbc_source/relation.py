@@ -143,7 +143,8 @@ def incrementing_column(config: JdbcSourceConfig, relation: Relation) -> Column:
             raise ConfigError(
                 "jdbc.no_incrementing_column",
                 f"{relation.shown} has {len(numbered)} columns that the database numbers",
-                fix="Set `incrementing.column.name`, or another `mode`.",
+                fix="Set `incrementing.column.name`, or another `mode`; or read the table by a "
+                "connector of its own, and leave it out here by `table.blacklist`.",
                 config_path="incrementing.column.name",
             )
         column = numbered[0]

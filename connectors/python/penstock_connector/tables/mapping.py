@@ -50,6 +50,7 @@ def map_columns(
     schema: pa.Schema,
     key_columns: Sequence[str],
     cased: Callable[[str], str] = str,
+    dataset: str = "",
 ) -> ColumnMapping:
     """Return what of rows of a schema is written.
 
@@ -58,12 +59,13 @@ def map_columns(
         schema: That of the rows.
         key_columns: Those that the source names, for rows without `__key`.
         cased: Returns the name of a column in the table.
+        dataset: That of the rows, for errors.
 
     Raises:
         ConfigError: `no_key`, `pk_fields`, `no_coordinates`.
         SchemaError: `no_such_field`, `no_columns`.
     """
-    found = _key_columns(config, schema, key_columns)
+    found = _key_columns(config, schema, key_columns, dataset)
     key = tuple(MappedColumn(one.field.with_name(cased(one.field.name)), one.path) for one in found)
     taken = {one.field.name for one in key}
     wanted = set(config.fields_whitelist)
@@ -83,7 +85,7 @@ def map_columns(
 
 
 def _key_columns(
-    config: TableKeys, schema: pa.Schema, key_columns: Sequence[str]
+    config: TableKeys, schema: pa.Schema, key_columns: Sequence[str], dataset: str
 ) -> list[MappedColumn]:
     match config.pk_mode:
         case "none":
@@ -101,9 +103,9 @@ def _key_columns(
     if not names and config.pk_mode == "record_key":
         raise ConfigError(
             config.code("no_key"),
-            "`pk.mode=record_key`, and the records have no key",
+            f"`pk.mode=record_key`, and the records of {dataset or 'the table'} have no key",
             fix="Set `pk.mode=record_value` and `pk.fields`, or make a key by the transform "
-            "ValueToKey.",
+            "ValueToKey; or leave the table out at the source.",
             config_path="pk.mode",
         )
     for name in names:

@@ -87,7 +87,7 @@ class TableSink(TransactionalSink[K], Generic[K, R]):
     ) -> Sequence[str] | None:
         """Make the table, or add the columns that it lacks."""
         table = self.table(dataset)
-        mapping = map_columns(self.config, schema, key_columns, self.cased)
+        mapping = map_columns(self.config, schema, key_columns, self.cased, dataset)
         statements, shape = self._evolve(table, mapping)
         check_columns(self.config, shape, mapping)
         self._routes[dataset, _fingerprint(schema)] = self.route(dataset, shape, mapping)
