@@ -109,7 +109,7 @@ def test_only_a_new_schema_has_a_frame():
 def test_hand_made_fetch_frames_are_the_protobuf_ones():
     rows = pa.record_batch({"a": list(range(1000))})
     head = pb.Batch(seq=3, schema_id=2, rows=1000)
-    (frame,) = frames.fetch_frames(head, rows, frames.MESSAGE_MOST)
+    (frame,) = frames.fetch_frames(head, rows.serialize(), frames.MESSAGE_MOST)
     batch = source_pb.FetchResponse.FromString(frame).batch
     assert (batch.seq, batch.schema_id, batch.rows) == (3, 2, 1000)
     assert frames.decode_rows(batch.data, rows.schema).equals(rows)
@@ -118,7 +118,7 @@ def test_hand_made_fetch_frames_are_the_protobuf_ones():
 def test_a_row_larger_than_a_message_comes_in_chunks():
     rows = pa.record_batch({"s": ["x" * 1_000_000]})
     most = 400_000
-    sent = frames.fetch_frames(pb.Batch(seq=1), rows, most)
+    sent = frames.fetch_frames(pb.Batch(seq=1), rows.serialize(), most)
     batches = [source_pb.FetchResponse.FromString(frame).batch for frame in sent]
     assert all(len(frame) <= most for frame in sent)
     assert [(b.chunk, b.more_chunks) for b in batches] == [(0, True), (1, True), (2, False)]

@@ -2,9 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from penstock.client import ConfigClient
 from penstock.model.connector import Connector
-from penstock.scheduler.leader.connector_plans import ConnectorFeed
+from penstock.scheduler.leader.connector_plans import MAX_PACE_S, ConnectorFeed, pause_s
 from support.waiting import until
 
 
@@ -35,3 +37,8 @@ def test_what_comes_before_the_watch_stands_is_seen_at_once(mesh, monkeypatch):
         await asyncio.gather(running, return_exceptions=True)
 
     mesh(test)
+
+
+def test_work_on_all_connectors_leaves_most_of_the_time_to_others_and_is_never_far_off():
+    assert pause_s(0.0001) == pytest.approx(0.0003)
+    assert pause_s(60.0) == MAX_PACE_S

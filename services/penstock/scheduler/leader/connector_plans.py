@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -213,6 +214,19 @@ RETRY_DELAY_S: Final = 0.5
 """Seconds between attempts while the config service is away. Running tasks continue meanwhile."""
 
 
+PACE: Final = 3.0
+"""Pause after work on all connectors or tasks, in multiples of its CPU time: while a thousand
+connectors are created, each change would otherwise be followed by work on all of them."""
+
+MAX_PACE_S: Final = 0.5
+"""Longest of these pauses. It delays what follows a change."""
+
+
+def pause_s(spent_s: float) -> float:
+    """Return the pause after work that took `spent_s` of CPU time."""
+    return min(PACE * spent_s, MAX_PACE_S)
+
+
 class ConnectorFeed:
     """Passes the connectors to `on_change` whenever they may have changed. Cancel `run` to end
     it.
@@ -229,12 +243,14 @@ class ConnectorFeed:
             group.create_task(self._watch())
             while True:
                 self._hint.clear()
+                began_s = time.thread_time()
                 try:
                     await self._list()
                 except PenstockError as error:
                     log.warning("cannot list the connectors: %s", error)
                     self._hint.set()
                     await asyncio.sleep(RETRY_DELAY_S)
+                await asyncio.sleep(pause_s(time.thread_time() - began_s))
                 await self._wait()
 
     async def _list(self) -> None:

@@ -22,7 +22,7 @@ from penstock.model.backoff import Backoff
 from penstock.model.errors import FencedError, PenstockError, RetriableError
 from penstock.model.metrics import ProcessMetric, metrics_from_statistics
 from penstock.scheduler.leader import stored_state
-from penstock.scheduler.leader.connector_plans import ConnectorPlans, PlanningLoop
+from penstock.scheduler.leader.connector_plans import ConnectorPlans, PlanningLoop, pause_s
 from penstock.scheduler.leader.leadership import Leadership, leader_starting, not_leader
 from penstock.scheduler.leader.sessions import Outbox, Roster, Sessions, SharedNames, member_gone
 from penstock.scheduler.leader.stored_plans import PlanStore
@@ -225,6 +225,7 @@ class Leader:
         while True:
             self._changed.clear()
             self._started_turns += 1
+            began_s = time.thread_time()
             try:
                 await self._take_turn(group)
             except RetriableError as error:  # the outcome may be unknown, so all is read again
@@ -238,7 +239,8 @@ class Leader:
             async with self._turn_done:
                 self._done_turns = self._started_turns
                 self._turn_done.notify_all()
-            await self._wait()
+            spent_s = time.thread_time() - began_s
+            await self._wait(pause_s(spent_s))
 
     async def _take_turn(self, group: asyncio.TaskGroup) -> None:
         if self._is_stale:
@@ -309,7 +311,8 @@ class Leader:
                 schedule.request_now(generation)
         cluster.request_restarts(self._restart_requests.pending_tasks(cluster.owned), now)
 
-    async def _wait(self) -> None:
+    async def _wait(self, pause_s: float) -> None:
+        """Wait for a change, and then for others that come with it: at least `pause_s`."""
         now = self._clock()
         due = (
             self.cluster.next_due_at(now),
@@ -320,7 +323,7 @@ class Leader:
         with suppress(TimeoutError):  # wait_for would lose a cancellation that comes with a change
             async with asyncio.timeout(max(BATCH_DELAY_S, min([MAX_TURN_INTERVAL_S, *waits]))):
                 await self._changed.wait()
-        await asyncio.sleep(BATCH_DELAY_S)
+        await asyncio.sleep(max(BATCH_DELAY_S, pause_s))
 
     async def _end(self) -> None:
         self._has_ended = True
