@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from penstock.cli import completion
 from penstock.cli.errors import (
@@ -23,7 +24,7 @@ from penstock.cli.errors import (
     as_penstock_error,
     print_error,
 )
-from penstock.model.errors import ConfigError
+from penstock.model.errors import ConfigError, nearest_names
 
 _SERVICE: Final = "a service of a cluster: "
 
@@ -67,7 +68,7 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "password": ("password", "hash a password, for the users file of a gateway"),
     "completion": ("completion", "print the script that lets a shell complete verbs and options"),
     "doctor": ("doctor", "what this machine lacks to run Penstock"),
-    "plugins": ("plugin", "list the installed connectors"),
+    "plugins": ("plugin", "list the installed connectors, or the keys of one"),
     "plugin": ("plugin", "for authors of plugins: create one, test it, run it, seal it"),
     "dev": ("dev", "run a pipeline, again whenever its file or a plugin changes"),
 }
@@ -101,8 +102,24 @@ def _discard_output() -> int:
     return EXIT_BROKEN_PIPE
 
 
+_NO_CHOICE: Final = re.compile(r"argument (\w+): invalid choice: '([^']*)' \(choose from (.*)\)")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Answers a misspelt verb with the nearest ones, not with all."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the usage and a message."""
+        if match := _NO_CHOICE.fullmatch(message):
+            what, word, choices = match.groups()
+            near = nearest_names(word, re.findall(r"'([^']*)'", choices))
+            if near:
+                message = f"there is no {what.lower()} '{word}'. Did you mean {' or '.join(near)}?"
+        super().error(message)
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="penstock", description="Moves record streams between systems, exactly once."
     )
     parser.add_argument("--version", action="version", version=f"penstock {version('penstock')}")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from penstock.cli.errors import EXIT_FAILED, print_diagnostic
 from penstock.cli.output import OUTPUTS, print_value
+from penstock.cli.plugin_keys import print_connector
 from penstock.cli.process import run_process
 from penstock.cli.progress import print_status
 from penstock.plugin.catalog import seal
@@ -49,6 +50,7 @@ def describe(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def _describe_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("connector", nargs="?", help="print the keys of this connector")
     parser.add_argument("--plugins", type=Path, action="append", default=[], help="plugin folder")
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table")
     parser.set_defaults(verb=print_plugins)
@@ -67,8 +69,10 @@ def _describe_seal(parser: argparse.ArgumentParser) -> None:
 
 
 def print_plugins(arguments: argparse.Namespace) -> int:
-    """Print the installed connectors, and the plugins that cannot be loaded."""
+    """Print the installed connectors, and the plugins that cannot be loaded; or one connector."""
     registry = Registry.load(arguments.plugins)
+    if arguments.connector:
+        return print_connector(arguments, registry)
     rows = [
         {
             "connector": entry.name,
