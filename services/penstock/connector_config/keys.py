@@ -146,6 +146,8 @@ KEYS: Final = (
     ),
     ConfigKey("flush.rows", "int", 0, doc="Rows that end the wait."),
     ConfigKey("flush.bytes", "size", 0, doc="Bytes that end the wait."),
+    ConfigKey("rate.limit.rows", "int", 0, doc="Most rows a second of each task; 0: any."),
+    ConfigKey("rate.limit.bytes", "size", 0, doc="Most bytes a second of each task; 0: any."),
     ConfigKey("batch.max.rows", "int", 1_000_000, doc="Maximum rows of a micro-batch."),
     ConfigKey("batch.max.bytes", "size", 48 << 20, doc="Maximum bytes of a micro-batch."),
     ConfigKey("credit.bytes", "size", 128 << 20, doc="Maximum bytes that a source holds ready."),

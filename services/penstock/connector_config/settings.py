@@ -47,7 +47,7 @@ class FlushRules:
     `interval_s`: how long rows may wait for more rows; None leaves it to the sink.
     `busy_interval_s`: the next micro-batch begins so long after the one before it. `rows`, `bytes`:
     as many end the wait. `max_rows`, `max_bytes`: a micro-batch takes no further checkpoint beyond
-    them.
+    them. `rate_rows`, `rate_bytes`: as many a second on the average.
     """
 
     interval_s: float | None = None
@@ -56,6 +56,8 @@ class FlushRules:
     bytes: int = 0
     max_rows: int = 1_000_000
     max_bytes: int = 64 << 20
+    rate_rows: int = 0
+    rate_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ def _settings(
             bytes=values["flush.bytes"],
             max_rows=_max_batch_rows(values),
             max_bytes=values["batch.max.bytes"],
+            rate_rows=values["rate.limit.rows"],
+            rate_bytes=values["rate.limit.bytes"],
         ),
         credit_bytes=values["credit.bytes"],
         stall_timeout_s=values["stall.timeout"],

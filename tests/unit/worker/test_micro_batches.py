@@ -131,6 +131,50 @@ def test_a_full_micro_batch_of_a_busy_source_is_due_at_once():
 
 
 @pytest.mark.parametrize(
+    "rules", [FlushRules(rate_rows=20), FlushRules(rate_bytes=200)], ids=["rows", "bytes"]
+)
+def test_a_limited_rate_is_kept_on_the_average(rules: FlushRules):
+    """Ten rows and 100 bytes a checkpoint: two checkpoints a second."""
+    batcher, now, rows = Batcher(rules), 100.0, 0
+    for n in range(1, 21):
+        batcher.add_batch(ready(n), now)
+        batcher.add_checkpoint(checkpoint(n, n, 10), now)
+    while (due := batcher.due_in_s(now)) is not None:
+        now += due
+        rows += batcher.take(now=now).rows
+    assert rows == 200
+    assert now == pytest.approx(100.0 + 9.0)
+
+
+def test_the_end_of_the_source_ends_the_wait_for_rows_and_not_the_limit():
+    batcher = Batcher(FlushRules(interval_s=9.0, rate_rows=10))
+    for n in (1, 2):
+        batcher.add_batch(ready(n), 0.0)
+        batcher.add_checkpoint(checkpoint(n, n, 10), 0.0)
+    assert batcher.due_in_s(0.0, ended=True) == 0.0
+    batcher.take(now=0.0)
+    assert batcher.due_in_s(0.5, ended=True) == pytest.approx(0.5)
+
+
+def test_a_checkpoint_larger_than_the_rate_is_taken_and_followed_by_its_pause():
+    batcher = Batcher(FlushRules(rate_rows=10))
+    for n in (1, 2):
+        batcher.add_batch(ready(n, rows=50), 0.0)
+        batcher.add_checkpoint(checkpoint(n, n, 50), 0.0)
+    assert batcher.take(now=0.0).rows == 50
+    assert batcher.due_in_s(1.0) == pytest.approx(4.0)
+
+
+def test_what_the_source_waits_for_is_not_limited():
+    batcher = Batcher(FlushRules(rate_rows=10))
+    batcher.add_batch(ready(1, rows=50), 0.0)
+    batcher.add_checkpoint(checkpoint(1, 1, 50), 0.0)
+    batcher.take(now=0.0)
+    batcher.add_checkpoint(checkpoint(2, 1, 0, await_commit=True), 0.1)
+    assert batcher.due_in_s(0.1) == 0.0
+
+
+@pytest.mark.parametrize(
     "rules", [FlushRules(interval_s=9, rows=20), FlushRules(interval_s=9, bytes=200)]
 )
 def test_enough_rows_or_bytes_end_the_interval(rules: FlushRules):

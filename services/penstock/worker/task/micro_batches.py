@@ -180,7 +180,7 @@ class Batcher:
         self._groups: deque[_Group] = deque()
         self._rows = 0
         self._bytes = 0
-        self._taken_at = -math.inf
+        self._taken_at = self._limited_until = -math.inf
         self._awaited = 0  # groups whose commit the source waits for
 
     def add_batch(self, batch: BatchReady, now: float) -> None:
@@ -222,15 +222,19 @@ class Batcher:
         self._rows += group.rows
         self._bytes += group.bytes
 
-    def due_in_s(self, now: float) -> float | None:
+    def due_in_s(self, now: float, *, ended: bool = False) -> float | None:
         """Return the seconds until the next micro-batch is due: 0 for now, None when nothing is
-        ready.
+        ready. When the source has `ended`, nothing waits for more rows.
         """
         if not self._groups:
             return None
         rules = self.rules
         if self._awaited:
             return 0.0  # rule R4: the source cannot go on before this is committed
+        if now < self._limited_until:
+            return self._limited_until - now
+        if ended:
+            return 0.0
         if (rules.rows and self._rows >= rules.rows) or (
             rules.bytes and self._bytes >= rules.bytes
         ):
@@ -264,6 +268,7 @@ class Batcher:
             rows, size, last = rows + group.rows, size + group.bytes, group.checkpoint
         self._rows -= rows
         self._bytes -= size
+        self._limited_until = now + self._rated_s(rows, size)
         return MicroBatch(
             tuple(batches),
             _frozen(offsets),
@@ -273,13 +278,24 @@ class Batcher:
             tuple(unreadable),
         )
 
+    def _rated_s(self, rows: int, size: int) -> float:
+        """Return the time that so much may take at least."""
+        rules = self.rules
+        rated = ((rows, rules.rate_rows), (size, rules.rate_bytes))
+        return max((amount / rate for amount, rate in rated if rate), default=0.0)
+
     def _pop_group(self) -> _Group:
         group = self._groups.popleft()
         self._awaited -= group.checkpoint.await_commit
         return group
 
     def _fits(self, rows: int, size: int, group: _Group, max_rows: int) -> bool:
-        return rows + group.rows <= max_rows and size + group.bytes <= self.rules.max_bytes
+        rules = self.rules
+        # what is limited comes in parts of a second
+        most_rows, most_bytes = rules.rate_rows or max_rows, rules.rate_bytes or rules.max_bytes
+        return rows + group.rows <= min(max_rows, most_rows) and size + group.bytes <= min(
+            rules.max_bytes, most_bytes
+        )
 
 
 def _at_checkpoint(event: _Event, checkpoint: Checkpoint) -> _Event:

@@ -428,11 +428,11 @@ class TaskRun:
             if self._paused:
                 await self._wait_while_paused(commits)
                 continue
-            due = self._batcher.due_in_s(time.monotonic())
+            due = self._batcher.due_in_s(time.monotonic(), ended=self._source_ended)
             if due is None and self._source_ended:
                 self.completed = True
                 return
-            if due == 0 or (due is not None and self._source_ended):
+            if due == 0:
                 max_rows = 1 if self._left_to_retry else runner.sizer.rows
                 batch = self._batcher.take(max_rows, time.monotonic())
                 await self._run_batch(batch, runner, commits)
