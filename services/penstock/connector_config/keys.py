@@ -85,7 +85,15 @@ RESTART_MAX: Final = ConfigKey(
     "restart.max", "int", -1, doc="Maximum restarts in a row; -1: no limit."
 )
 
-SCHEDULER_KEYS: Final = (*_SCALING, RESTART_MAX)
+RESTART_DELAY: Final = ConfigKey(
+    "restart.delay", "duration", 0.5, doc="Time before the first restart in a row; it doubles."
+)
+RESTART_DELAY_MAX: Final = ConfigKey(
+    "restart.delay.max", "duration", 30.0, doc="Longest time before a restart."
+)
+RESTART_KEYS: Final = (RESTART_MAX, RESTART_DELAY, RESTART_DELAY_MAX)
+
+SCHEDULER_KEYS: Final = (*_SCALING, *RESTART_KEYS)
 """Keys that the scheduler reads for itself. It resolves no secret references."""
 
 REPLAY_OF: Final = "replay.of"
@@ -152,7 +160,7 @@ KEYS: Final = (
     ConfigKey("batch.max.bytes", "size", 48 << 20, doc="Maximum bytes of a micro-batch."),
     ConfigKey("credit.bytes", "size", 128 << 20, doc="Maximum bytes that a source holds ready."),
     ConfigKey("stall.timeout", "duration", 60.0, doc="Time that a fetch or put may stall."),
-    RESTART_MAX,
+    *RESTART_KEYS,
     ConfigKey(
         "config.action.reload",
         default="restart",

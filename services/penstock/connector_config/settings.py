@@ -19,6 +19,9 @@ from penstock.connector_config.keys import (
     COMMIT_MODES,
     DLQ_TOPIC,
     KEYS,
+    RESTART_DELAY,
+    RESTART_DELAY_MAX,
+    RESTART_KEYS,
     RESTART_MAX,
     RETRY_MAX,
     TOPICS_BACKEND,
@@ -34,6 +37,9 @@ from penstock.model.topic import Retention, TopicSelection
 from penstock_values.start_times import EXAMPLES, is_start_time
 
 _RESETS: Final = ("earliest", "latest", "fail")
+
+SHORTEST_DELAY_S: Final = 0.05
+"""Least time before a restart: without any, a plugin that crashes at once would take a core."""
 
 TASK_RESTARTS: Final = RestartPolicy(first_delay_s=0.5, max_delay_s=30.0, healthy_after_s=30.0)
 """Restarts of a task on its worker. A smaller first delay spins on a plugin that crashes at once; a
@@ -126,8 +132,18 @@ def read_restart_policy(config: Mapping[str, str]) -> RestartPolicy:
     """Return the restart policy of a connector. It is needed before secret references are resolved,
     so that a failed lookup is retried; a wrong value is reported later, with all other errors.
     """
-    values, _ = parse_or_default([RESTART_MAX], config)
-    return replace(TASK_RESTARTS, max_restarts=values[RESTART_MAX.name])
+    values, _ = parse_or_default(RESTART_KEYS, config)
+    return _restart_policy(values)
+
+
+def _restart_policy(values: Mapping[str, Any]) -> RestartPolicy:
+    first_s = max(SHORTEST_DELAY_S, values[RESTART_DELAY.name])
+    return replace(
+        TASK_RESTARTS,
+        first_delay_s=first_s,
+        max_delay_s=max(first_s, values[RESTART_DELAY_MAX.name]),
+        max_restarts=values[RESTART_MAX.name],
+    )
 
 
 def _settings(
@@ -157,7 +173,7 @@ def _settings(
         ),
         credit_bytes=values["credit.bytes"],
         stall_timeout_s=values["stall.timeout"],
-        restarts=replace(TASK_RESTARTS, max_restarts=values["restart.max"]),
+        restarts=_restart_policy(values),
         restarts_on_reload=values["config.action.reload"] == "restart",
         drift=DriftRules(DriftPolicy(values["schema.evolution"]), frozenset(_change_kinds(values))),
         rejected_rows=rejected_rows,

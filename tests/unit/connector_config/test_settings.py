@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.connector_config.settings import read_settings
+from penstock.connector_config.settings import read_restart_policy, read_settings
 from penstock.model.topic import Retention
 from penstock.standalone.settings import node_settings
 
@@ -53,3 +53,13 @@ def test_retries_of_unwritten_rows_are_at_least_one(text, most, codes):
     assert [(one.code, one.config_path) for one in findings] == [
         (code, "errors.retry.max") for code in codes
     ]
+
+
+def test_restarts_have_the_delays_of_their_connector():
+    found = read_restart_policy({"restart.delay": "2s", "restart.delay.max": "1m"})
+    assert (found.first_delay_s, found.max_delay_s) == (2.0, 60.0)
+    assert [found.delay_s(n) for n in (0, 1, 10)] == [2.0, 4.0, 60.0]
+    usual = read_restart_policy({})
+    assert (usual.first_delay_s, usual.max_delay_s) == (0.5, 30.0)
+    none = read_restart_policy({"restart.delay": "0", "restart.delay.max": "0"})
+    assert none.delay_s(0) == none.delay_s(50) == 0.05, "a crash at once must not take a core"
