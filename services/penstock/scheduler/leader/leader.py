@@ -23,11 +23,12 @@ from penstock.model.errors import FencedError, PenstockError, RetriableError
 from penstock.model.metrics import ProcessMetric, metrics_from_statistics
 from penstock.scheduler.leader import stored_state
 from penstock.scheduler.leader.connector_plans import ConnectorPlans, PlanningLoop, pause_s
+from penstock.scheduler.leader.decision_log import describe_members, describe_write
 from penstock.scheduler.leader.leadership import Leadership, leader_starting, not_leader
 from penstock.scheduler.leader.sessions import Outbox, Roster, Sessions, SharedNames, member_gone
 from penstock.scheduler.leader.stored_plans import PlanStore
 from penstock.scheduler.leader.stored_state import StoredState
-from penstock.scheduler.state.cluster import Cluster, ClusterSettings
+from penstock.scheduler.state.cluster import Cluster, ClusterSettings, RecordWrite
 from penstock.scheduler.state.desired_state import DesiredConnector
 from penstock.scheduler.state.restarts import RestartRequests
 from penstock.scheduler.state.statuses import derive_connector_status
@@ -251,7 +252,11 @@ class Leader:
         if alive is None or "connectors" in self._unknown:
             return  # a decision on a part of the input would stop the rest
         self._unknown.discard("workers")
-        for worker in self.cluster.update_members(*alive, now):
+        members = self.cluster.workers.members
+        gone = self.cluster.update_members(*alive, now)
+        for line in describe_members(members, self.cluster.workers.members):
+            log.info("%s", line)
+        for worker in gone:
             # it has stopped its tasks; what it reports in this session is no longer read
             self.sessions.end(worker, member_gone(worker))
         self._warn_of_shared_names()
@@ -259,12 +264,19 @@ class Leader:
         await self._accept_restart_requests(now)
         for write in self.cluster.decide_writes(now):
             revision = await stored_state.store_round(self._leadership, write)
+            self._log_write(write)
             self.cluster.record_write(write, revision)
         self.cluster.rebalances.observe(now, leaving=bool(self.cluster.leaving))
         for assignment in self.cluster.take_assignments():
             self.sessions.send(assignment)
         self._planning.start_due(group, self.cluster, self.wake, now)
         await self._delete_gone()
+
+    def _log_write(self, write: RecordWrite) -> None:
+        cluster = self.cluster
+        living = cluster.workers.members.keys()
+        for line in describe_write(write, cluster.owned, cluster.specs, living):
+            log.info("%s", line)
 
     async def _delete_gone(self) -> None:
         """Delete the stored entries of connectors and drained workers that no longer exist."""
