@@ -8,6 +8,7 @@
 - `micro_batches`  batches grouped, sized, and divided into slots; their outcomes
 - `execution`      one micro-batch through Spark; schema changes
 - `commit`         the order of a commit
+- `commit_log`     lines about the first commit, and the first rejected rows
 - `source_acks`    acknowledgements to the source
 - `live_rows`      samples for users who inspect a task
 - `metrics`        what a task counts and measures

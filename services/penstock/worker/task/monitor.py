@@ -47,6 +47,8 @@ class MonitorSpec:
 class Monitor(TaskSupervisor):
     """Watches the partitions of one connector."""
 
+    logs_states = False  # no rows depend on it at once
+
     def __init__(
         self,
         assignment: Assignment,

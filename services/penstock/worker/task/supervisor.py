@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from penstock.aio import run_until_set
 from penstock.model.backoff import RestartPolicy
@@ -65,8 +65,16 @@ class KeptTask:
 _T = TypeVar("_T")
 
 
+_LOGGED_STATES: Final = frozenset(
+    {TaskState.RUNNING, TaskState.PAUSED, TaskState.COMPLETED, TaskState.STOPPED}
+)
+"""Those that no error explains: an error has a line of its own."""
+
+
 class TaskSupervisor(ABC):
     """Runs one assignment until it is completed, stopped, fenced, or failed for good."""
+
+    logs_states: ClassVar[bool] = True
 
     def __init__(
         self, assignment: Assignment, policy: RestartPolicy, on_change: Callable[[], None]
@@ -168,6 +176,8 @@ class TaskSupervisor(ABC):
                 await self._stop.wait()
 
     def _set_state(self, state: TaskState, diagnostic: Diagnostic | None = None) -> None:
+        if self.logs_states and state is not self._state and state in _LOGGED_STATES:
+            log.info("task %s is %s", self.task_id, state.name)
         self._state = state
         self._times.enter(state)
         self._diagnostic = redact_diagnostic(diagnostic) if diagnostic else None

@@ -38,6 +38,7 @@ from penstock.rpc.traces import span, start_trace, use_span
 from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
 from penstock.worker.ports import Chain, Engine, SchemaAnnouncer, SinkWriter, SourceReader
 from penstock.worker.task.commit import Commits
+from penstock.worker.task.commit_log import CommitLog
 from penstock.worker.task.execution import BatchExecutor
 from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.metrics import TaskCounters
@@ -283,6 +284,7 @@ class TaskRun:
         self.completed = False
         self.began_at: Sequence[Partition] | None = None
         self.commit_count = self.batch_count = 0
+        self._commit_log = CommitLog(spec.plan.task_id)
 
     async def run(self) -> None:
         """Open source and sink, move rows until a bounded source ends, a stop or an error, and
@@ -501,6 +503,7 @@ class TaskRun:
         self.commit_count += 1
         self._starts.pop(finished.txn_id, None)
         if finished.executed is not None:
+            self._commit_log.record(finished.executed)
             # a slow sink shows in its writes, or in its commit
             runner.sizer.record(
                 finished.executed.rows_read, max(finished.executed.slowest_slot_s, seconds)
