@@ -122,6 +122,8 @@ def read_settings(framework: Mapping[str, str]) -> tuple[ConnectorSettings, list
     found = replace(_settings(values, topics, rejected_rows), replay=replay)
     if values[RETRY_MAX] == 0 or values[RETRY_MAX] < -1:
         findings.append(_no_retries(values[RETRY_MAX]).diagnostic)
+    if values["tasks.max"] < 1:
+        findings.append(_no_tasks(values["tasks.max"]).diagnostic)
     reset = values["auto.offset.reset"]
     if reset not in _RESETS and not is_start_time(reset):
         findings.append(_no_reset(reset).diagnostic)
@@ -225,6 +227,15 @@ def _no_retries(number: int) -> ConfigError:
         f"`{RETRY_MAX}` cannot be {number}: rows are alone only when they are written again",
         fix="Write a number of retries, at least 1, or -1 for no limit.",
         config_path=RETRY_MAX,
+    )
+
+
+def _no_tasks(number: int) -> ConfigError:
+    return ConfigError(
+        "config.invalid_value",
+        f"`tasks.max` is {number}, and a connector has at least one task",
+        fix="Write 1 or more. To let it rest, stop or pause the connector.",
+        config_path="tasks.max",
     )
 
 

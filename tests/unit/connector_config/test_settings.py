@@ -63,3 +63,11 @@ def test_restarts_have_the_delays_of_their_connector():
     assert (usual.first_delay_s, usual.max_delay_s) == (0.5, 30.0)
     none = read_restart_policy({"restart.delay": "0", "restart.delay.max": "0"})
     assert none.delay_s(0) == none.delay_s(50) == 0.05, "a crash at once must not take a core"
+
+
+@pytest.mark.parametrize("number", ["0", "-1"])
+def test_a_connector_without_tasks_is_refused(number):
+    _, findings = read_settings({"name": "c", "tasks.max": number})
+    assert [(one.code, one.config_path) for one in findings] == [
+        ("config.invalid_value", "tasks.max")
+    ]
