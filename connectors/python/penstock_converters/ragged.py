@@ -6,6 +6,7 @@ pieces changes its offsets only.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,7 +19,13 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 
-_NOTHING: Final = pa.scalar(b"", pa.large_binary())
+
+@functools.cache
+def _nothing() -> pa.Scalar:
+    """Made when it is needed: Arrow loads pandas with the first scalar, which takes 0.4 s."""
+    return pa.scalar(b"", pa.large_binary())
+
+
 _UNITS: Final[Mapping[str, int]] = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 """Nanoseconds of the units of times."""
 
@@ -85,7 +92,7 @@ def join(parts: Sequence[pa.Array]) -> pa.Array:
     """Return the parts of each row, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    return pc.binary_join_element_wise(*parts, _NOTHING)
+    return pc.binary_join_element_wise(*parts, _nothing())
 
 
 def offsets_of(pieces: pa.Array) -> Ints:

@@ -1,0 +1,112 @@
+"""`penstock check FILE…`: what is wrong with connector files, without Spark and without a cluster.
+
+The plugins of the connectors are started, and validate their keys; the chain of transforms is
+built. With `--connect` the plugins also try their systems.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.cli.errors import EXIT_FAILED, EXIT_USAGE, print_diagnostic
+from penstock.cli.progress import status_line
+from penstock.model.connector import Connector, ConnectorKind
+from penstock.model.errors import Diagnostic, Severity
+from penstock.pipeline_files.connector_file import check_pipeline, naming_file, read_connector
+from penstock.plugin.host import PluginHost
+from penstock.secrets.provider_settings import create_secrets
+from penstock.standalone.settings import pipeline_settings
+from penstock.worker.admin.connector_plugins import Validator
+from penstock.worker.config.reach import ConnectorBounds
+from penstock.worker.config.resolved_config import WorkerContext
+
+
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("files", nargs="+", type=Path, help="files of pipelines or connectors")
+    parser.add_argument(
+        "--connect", action="store_true", help="also try to reach the systems, with the credentials"
+    )
+    parser.add_argument(
+        "--plugins",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder of a plugin, or of several; default: that of the files",
+    )
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check the files; end with 2 when a configuration has an error, 1 when a system has none."""
+    connectors = [(file, _read(file)) for file in arguments.files]
+    with status_line("asking the plugins"):
+        return asyncio.run(_check_all(connectors, arguments))
+
+
+def _read(file: Path) -> Connector:
+    connector = read_connector(file)
+    if "connector.class" in connector.config:
+        return connector
+    with naming_file(file):
+        return check_pipeline(connector)
+
+
+async def _check_all(
+    connectors: Sequence[tuple[Path, Connector]], arguments: argparse.Namespace
+) -> int:
+    code = 0
+    for file, connector in connectors:
+        async with _validator(file, arguments.plugins) as validator:
+            code = max(code, await _check(validator, file, connector, connect=arguments.connect))
+    return code
+
+
+@asynccontextmanager
+async def _validator(file: Path, plugins: Sequence[Path]) -> AsyncIterator[Validator]:
+    with tempfile.TemporaryDirectory(prefix="penstock-check-") as folder:
+        worker = pipeline_settings([file.parent], Path(folder), plugins).worker
+        host = PluginHost(worker.plugins.path, Path(folder) / "p")
+        secrets = create_secrets(worker.providers)
+        bounds = ConnectorBounds(worker.overrides, worker.reach)
+        try:
+            yield Validator(
+                WorkerContext(host, secrets, bounds, worker.functions_path, worker.brokers)
+            )
+        finally:
+            await secrets.close()
+            await host.close(0.0)
+
+
+async def _check(validator: Validator, file: Path, connector: Connector, *, connect: bool) -> int:
+    validated = await validator.validate(connector)
+    for finding in validated.diagnostics:
+        print_diagnostic(_named(finding, file))
+    if any(finding.severity is Severity.ERROR for finding in validated.diagnostics):
+        return EXIT_USAGE
+    if not connect:
+        print(f"{file}: no error in its configuration; --connect tries its systems, too")
+        return 0
+    return await _connect(validator, file, replace(connector, kind=validated.kind))
+
+
+async def _connect(validator: Validator, file: Path, connector: Connector) -> int:
+    code = 0
+    async for role, step in validator.check(connector):
+        end = role if connector.kind is ConnectorKind.PIPELINE else connector.name
+        print(f"{file}: {end}, {step.step}: {'ok' if step.ok else 'failed'}")
+        for found in step.diagnostics:
+            print_diagnostic(found)
+        if not step.ok:
+            code = EXIT_FAILED
+    return code
+
+
+def _named(found: Diagnostic, file: Path) -> Diagnostic:
+    return replace(found, message=f"{file}: {found.message}")

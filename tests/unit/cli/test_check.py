@@ -1,0 +1,74 @@
+"""`penstock check`: everything that is wrong with a file, without Spark."""
+
+import subprocess
+import sys
+
+import pytest
+
+from penstock.cli.__main__ import main
+
+GOOD = """
+name: good
+source: {connector.class: file-source, file: in.txt, tail: false}
+transforms: [{name: k, type: Filter, condition: "line like 'a%'"}]
+sink: {connector.class: file-sink, file: out.txt}
+"""
+
+WRONG = """
+source: {connector.class: file-source, fille: x, tail: nope}
+transforms: [{name: k, type: Filtr, condition: "a > 1"}]
+sink: {connector.class: file-sink, fil: y}
+"""
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    def run(text, *options):
+        file = tmp_path / "p.yaml"
+        file.write_text(text)
+        code = main(["check", str(file), *options])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return run
+
+
+def test_a_good_file_passes_although_its_input_is_not_there(check):
+    code, out, err = check(GOOD)
+    assert (code, err) == (0, "")
+    assert "no error in its configuration" in out
+
+
+def test_all_errors_of_a_file_come_at_once_each_with_file_key_and_fix(check):
+    code, _, err = check(WRONG)
+    assert code == 2
+    for key in ("source.fille", "source.tail", "transforms.k.type", "sink.fil"):
+        assert f"at:  {key}" in err
+    assert err.count("p.yaml: ") == err.count("error: ")
+    assert "Did you mean `Filter`?" in err
+
+
+def test_systems_are_tried_on_demand(check, tmp_path):
+    code, out, err = check(GOOD, "--connect")
+    assert code == 1
+    assert "source, outside: failed" in out
+    assert "[file.missing]" in err
+    (tmp_path / "in.txt").write_text("a\n")
+    folder = GOOD.replace("in.txt", str(tmp_path / "in.txt")).replace(
+        "out.txt", str(tmp_path / "o")
+    )
+    code, out, _ = check(folder, "--connect")
+    assert (code, "failed" in out) == (0, False)
+
+
+def test_a_connector_of_kafka_connect_is_checked_too(check):
+    text = "connector.class: FileStreamSink\nfile: out.txt\ntopics: a\nname: sink\n"
+    assert check(text)[0] == 0
+    code, _, err = check(text.replace("topics: a\n", ""))
+    assert (code, "topics" in err) == (2, True)
+
+
+def test_it_starts_without_what_takes_long_to_load():
+    code = "import sys, penstock.cli.check; print({'pyspark', 'pandas'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
