@@ -24,7 +24,9 @@ _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__sh
 class KafkaSourceConfig(MessageConfig):
     """Which topics, and from where."""
 
-    topics: tuple[str, ...] = key((), doc="Topics, separated by commas.", group="Reading")
+    topics: tuple[str, ...] = key(
+        (), doc="Topics, separated by commas.", group="Reading", importance="high"
+    )
     topics_regex: str = key(
         "",
         doc="Regular expression for the whole name of a topic, instead of `topics`.",

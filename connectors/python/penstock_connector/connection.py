@@ -84,7 +84,9 @@ class ConnectionKeys(Reaching):
     """The keys of a connector of a database; a subclass says what its URLs look like."""
 
     connection_url: str = key(doc="Where the database is.", required=True, group="Connection")
-    connection_user: str = key("", doc="User of the database.", group="Connection")
+    connection_user: str = key(
+        "", doc="User of the database.", group="Connection", importance="high"
+    )
     connection_password: str = key(
         "", doc="Password of the user.", type="password", group="Connection"
     )

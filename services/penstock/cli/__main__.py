@@ -34,6 +34,7 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
         "move a real data file through a topic into two tables, and show it",
     ),
     "run": ("run", "run a pipeline file until it ends, or is interrupted"),
+    "init": ("init", "write a pipeline file to fill in"),
     "check": ("check", "find what is wrong with pipeline files, without running them"),
     "test": ("test", "run the tests in pipeline files: rows in, rows out"),
     "standalone": ("standalone", "run connectors on this machine until interrupted"),

@@ -25,7 +25,7 @@ _ROLES: Final = {Kind.SOURCE: "source", Kind.SINK: "sink"}
 def print_connector(arguments: argparse.Namespace, registry: Registry) -> int:
     """Print what a connector is, its keys, and a section of a pipeline file for it."""
     manifest, entry = registry.find(arguments.connector)
-    spec = asyncio.run(_describe(manifest, entry))
+    spec = asyncio.run(describe_connector(manifest, entry))
     if arguments.output == "table":
         print(f"{spec.name}: {spec.title}" if spec.title else spec.name)
         print(f"\n{spec.description.strip()}\n" if spec.description else "")
@@ -38,7 +38,8 @@ def print_connector(arguments: argparse.Namespace, registry: Registry) -> int:
     return 0
 
 
-async def _describe(manifest: Manifest, entry: ConnectorEntry) -> ConnectorSpec:
+async def describe_connector(manifest: Manifest, entry: ConnectorEntry) -> ConnectorSpec:
+    """Start a plugin, and return what it says about a connector."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as runtime:
         plugin = await start_plugin(manifest, entry, LaunchOptions(Path(runtime)))
         try:

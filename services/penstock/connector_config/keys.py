@@ -159,6 +159,13 @@ KEYS: Final = (
     ConfigKey("batch.max.rows", "int", 1_000_000, doc="Maximum rows of a micro-batch."),
     ConfigKey("batch.max.bytes", "size", 48 << 20, doc="Maximum bytes of a micro-batch."),
     ConfigKey("credit.bytes", "size", 128 << 20, doc="Maximum bytes that a source holds ready."),
+    ConfigKey(
+        "config.unknown.keys",
+        default=None,
+        choices=("fail", "warn"),
+        doc="What becomes of keys that the connector does not have. By default a warning where it "
+        "is named by its class in Java, else an error.",
+    ),
     ConfigKey("stall.timeout", "duration", 60.0, doc="Time that a fetch or put may stall."),
     *RESTART_KEYS,
     ConfigKey(

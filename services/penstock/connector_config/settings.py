@@ -109,6 +109,7 @@ class ConnectorSettings:
     dead_letter_topic: str
     retries: RetryPolicy
     needs_replayable: bool = False
+    unknown_keys: str | None = None
     replay: Replay | None = None
 
 
@@ -182,6 +183,7 @@ def _settings(
         dead_letter_topic=values[DLQ_TOPIC] or rejected_rows.default_topic(values["name"] or ""),
         needs_replayable=values["exactly.once.support"] == "required",
         retries=_retries(values),
+        unknown_keys=values["config.unknown.keys"],
     )
 
 

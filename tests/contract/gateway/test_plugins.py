@@ -131,3 +131,20 @@ def test_another_class_is_refused(gateway):
         {"name": "a", "connector.class": "file-source", "file": "/x", "topic": "t"},
     )
     assert answer.status_code == 200
+
+
+def test_keys_that_kafka_connect_would_ignore_are_warnings_under_its_class_names(gateway, made):
+    java = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    config = {"name": "k", "file": "none", "topic": "t", "description": "ours", "_owner": "me"}
+    path = f"/connector-plugins/{java}/config/validate"
+    body = {"connector.class": java, **config}
+    answer = gateway.put(path, body).json()
+    assert answer["error_count"] == 0, answer
+    own = gateway.put("/connector-plugins/file-source/config/validate", {
+        "connector.class": "file-source", **config
+    }).json()  # fmt: skip
+    assert own["error_count"] == 2
+    strict = gateway.put(path, {**body, "config.unknown.keys": "fail"}).json()
+    assert strict["error_count"] == 2
+    path = made(**{key: value for key, value in body.items() if key != "name"})
+    assert gateway.get(f"{path}/config").json()["_owner"] == "me"

@@ -69,3 +69,30 @@ def test_a_verb_like_no_other_is_answered_with_all(capsys):
     with pytest.raises(SystemExit):
         main(["xyzzy"])
     assert "quickstart" in capsys.readouterr().err
+
+
+def test_a_new_pipeline_passes_its_check_when_it_is_filled_in(tmp_path, capsys):
+    file = tmp_path / "Orders 2.yaml"
+    assert main(["init", str(file), "--source", "mysql-cdc", "--sink", "jdbc-sink"]) == 0
+    text = file.read_text()
+    assert text.startswith("name: orders-2\n")
+    assert "${DATABASE_PASSWORD}" in text
+    assert main(["check", str(file)]) == 2, "blanks are no values"
+    blanks = {
+        "database.hostname:": "database.hostname: db.example",
+        "connection.url:": "connection.url: jdbc:postgresql://db.example/shop",
+    }
+    for blank, filled in blanks.items():
+        text = text.replace(blank, filled)
+    file.write_text(text.replace("${DATABASE_PASSWORD}", "${DATABASE_PASSWORD:-x}"))
+    capsys.readouterr()
+    assert main(["check", str(file)]) == 0, capsys.readouterr().err
+
+
+def test_a_file_that_is_there_is_kept_and_ends_are_not_mixed_up(tmp_path, capsys):
+    file = tmp_path / "p.yaml"
+    file.write_text("mine")
+    assert main(["init", str(file)]) == 2
+    assert file.read_text() == "mine"
+    assert main(["init", str(tmp_path / "q.yaml"), "--source", "file-sink"]) == 2
+    assert "wants a source" in capsys.readouterr().err

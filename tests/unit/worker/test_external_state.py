@@ -50,7 +50,12 @@ def resolved(connector):
         SimpleNamespace(with_reach_keys=lambda _, told: told),
     )
     return SimpleNamespace(
-        kind=connector.kind, settings=settings, secret_texts=[], target=target, reach=reach
+        kind=connector.kind,
+        settings=settings,
+        secret_texts=[],
+        target=target,
+        reach=reach,
+        without_unknown=lambda _, told: told,
     )
 
 

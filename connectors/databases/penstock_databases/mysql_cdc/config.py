@@ -39,17 +39,21 @@ class MysqlCdcConfig(Reaching):
     connection_password: str = key("", doc="Its password.", type="password")
     connection_attempts: int = key(3, doc="Attempts to connect before the host gets an error.")
     connection_backoff_ms: float = key(1.0, type="duration", doc="Time between two attempts.")
-    database_hostname: str = key("", doc="The server.")
+    database_hostname: str = key("", doc="The server.", importance="high")
     database_port: int = key(_PORT, doc="Its port.")
-    database_user: str = key("", doc="User; needs SELECT, REPLICATION SLAVE, REPLICATION CLIENT.")
-    database_password: str = key("", doc="Its password.", type="password")
+    database_user: str = key(
+        "", doc="User; needs SELECT, REPLICATION SLAVE, REPLICATION CLIENT.", importance="high"
+    )
+    database_password: str = key("", doc="Its password.", type="password", importance="high")
     database_ssl_mode: str = key("preferred", doc="TLS.", choices=tuple(_TLS))
     database_server_id: int = key(
         0, doc="Number that no other replica of the server has; 0 draws one of 2^31 and above."
     )
     database_include_list: tuple[str, ...] = key((), doc="Regexes of databases; empty: all.")
     database_exclude_list: tuple[str, ...] = key((), doc="Regexes of databases left out.")
-    table_include_list: tuple[str, ...] = key((), doc="Regexes of database.table; empty: all.")
+    table_include_list: tuple[str, ...] = key(
+        (), doc="Regexes of database.table; empty: all.", importance="high"
+    )
     table_exclude_list: tuple[str, ...] = key((), doc="Regexes of database.table left out.")
     column_include_list: tuple[str, ...] = key(
         (), doc="Regexes of database.table.column; empty: all. Keys are always given."

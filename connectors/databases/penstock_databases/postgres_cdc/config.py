@@ -35,11 +35,13 @@ class PostgresCdcConfig(Reaching):
     connection_url: str = key("", doc="JDBC URL, in place of `database.hostname` and the others.")
     connection_user: str = key("", doc="The same as `database.user`.")
     connection_password: str = key("", type="password", doc="The same as `database.password`.")
-    database_hostname: str = key("", doc="Server.")
+    database_hostname: str = key("", doc="Server.", importance="high")
     database_port: int = key(5432, doc="Its port.")
-    database_user: str = key("", doc="User; it needs REPLICATION, and SELECT on the tables.")
-    database_password: str = key("", type="password", doc="Its password.")
-    database_dbname: str = key("", doc="Database.")
+    database_user: str = key(
+        "", doc="User; it needs REPLICATION, and SELECT on the tables.", importance="high"
+    )
+    database_password: str = key("", type="password", doc="Its password.", importance="high")
+    database_dbname: str = key("", doc="Database.", importance="high")
     database_sslmode: str = key("prefer", choices=_TLS, doc="TLS with the server.")
     database_sslrootcert: str = key("", doc="File with the authorities that are trusted.")
     database_sslcert: str = key("", doc="File with the client's certificate.")
@@ -60,7 +62,9 @@ class PostgresCdcConfig(Reaching):
     )
     schema_include_list: tuple[str, ...] = key((), doc="Patterns of schemas; none: all.")
     schema_exclude_list: tuple[str, ...] = key((), doc="Patterns of schemas that are left out.")
-    table_include_list: tuple[str, ...] = key((), doc="Patterns of `schema.table`; none: all.")
+    table_include_list: tuple[str, ...] = key(
+        (), doc="Patterns of `schema.table`; none: all.", importance="high"
+    )
     table_exclude_list: tuple[str, ...] = key(
         (), doc="Patterns of `schema.table` that are left out."
     )

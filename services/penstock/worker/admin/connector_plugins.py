@@ -26,7 +26,7 @@ from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severi
 from penstock.model.plugins import BuiltInPlugin
 from penstock.plugin.catalog.manifest import Kind
 from penstock.plugin.host import PluginHost
-from penstock.plugin.responses import CheckStep
+from penstock.plugin.responses import CheckStep, Validation
 from penstock.telemetry.redaction import redact_errors
 from penstock.transform.configuration import find_chain_warnings
 from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
@@ -43,6 +43,11 @@ from penstock.worker.config.resolved_config import (
     ResolvedConfig,
     WorkerContext,
     acquire_plugin,
+)
+from penstock.worker.config.unknown_keys import (
+    tolerates_unknown_keys,
+    unknown_key_warnings,
+    without_keys,
 )
 from penstock_converters import InvalidConverterError
 from penstock_converters.registry import KINDS as CONVERTERS
@@ -283,10 +288,17 @@ class Validator:
         """Return the findings of the plugin of a role, the values of its keys, and which keys are
         secrets.
         """
-        process, target = await acquire_plugin(self._context.host, resolved, role)
+        process, target = await acquire_plugin(self._context.host, resolved, role, whole=True)
         validation = await process.validate(target)
-        found = [d for value in validation.values for d in value.diagnostics]
-        found += [*validation.diagnostics, *await self._validate_converters(role, resolved)]
+        found = _findings(validation)
+        setting, name = resolved.settings.unknown_keys, target.connector
+        is_tolerant = tolerates_unknown_keys(setting, process.spec, name)
+        ignored = unknown_key_warnings(found) if is_tolerant else []
+        if ignored:  # what else is wrong is found without them
+            target = without_keys(target, (one.config_path for one in ignored))
+            validation = await process.validate(target)
+            found = [*ignored, *_findings(validation)]
+        found += await self._validate_converters(role, resolved)
         findings = [with_config_path(d, resolved, role) for d in found]
         if role == "source" and not process.spec.source.replayable:
             findings += _check_replayable(resolved)
@@ -301,6 +313,10 @@ class Validator:
         given = target.config.keys() | target.secrets.keys()
         names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
         return findings, values, [resolved.full_key(name, role) for name in names if name in given]
+
+
+def _findings(validation: Validation) -> list[Diagnostic]:
+    return [*(d for one in validation.values for d in one.diagnostics), *validation.diagnostics]
 
 
 def _with_connector_key(

@@ -89,7 +89,10 @@ def _last_target(
         return None
     target = before.target(role)
     names = (process.spec.name, *process.spec.aliases)
-    return before.reach.with_reach_keys(process.spec, target) if target.connector in names else None
+    if target.connector not in names:
+        return None
+    target = before.without_unknown(process.spec, target)
+    return before.reach.with_reach_keys(process.spec, target)
 
 
 def _last_unknown(error: PenstockError) -> Diagnostic:

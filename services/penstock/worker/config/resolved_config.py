@@ -37,6 +37,7 @@ from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_
 from penstock.plugin.catalog.manifest import ConnectorEntry, Kind
 from penstock.plugin.host import PluginHost
 from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.plugin.responses import ConnectorSpec
 from penstock.secrets.resolution import NO_SECRETS, ResolvedReferences, Secrets
 from penstock.telemetry.redaction import redact_diagnostic, register_secret, with_list_items
 from penstock.worker.config.broker_topics import (
@@ -68,6 +69,7 @@ from penstock.worker.config.reach import (
     Reach,
     refuse_reserved,
 )
+from penstock.worker.config.unknown_keys import tolerates_unknown_keys, with_known_keys
 from penstock.worker.ports import PartitionWatch
 from penstock_values.converter_process import CONVERTER_KEYS
 
@@ -184,6 +186,11 @@ class ResolvedConfig:
         own = any(key.startswith(DLQ_SINK_PREFIX) for key in self.connector.config)
         return self.on_broker and bool(self.sections.dead_letter_sink) and not own
 
+    def without_unknown(self, spec: ConnectorSpec, target: Target) -> Target:
+        """Return a plugin's configuration without unknown keys, where they are tolerated."""
+        tolerated = tolerates_unknown_keys(self.settings.unknown_keys, spec, target.connector)
+        return with_known_keys(spec, target) if tolerated else target
+
     def is_of_node(self, role: str) -> bool:
         """Whether the plugin of a role is configured by the node: it is an end at its brokers."""
         if role == DLQ_SINK:
@@ -227,10 +234,16 @@ class ResolvedConfig:
 
 
 async def acquire_plugin(
-    host: PluginHost, resolved: ResolvedConfig, role: str, task: str = "", *, isolated: bool = False
+    host: PluginHost,
+    resolved: ResolvedConfig,
+    role: str,
+    task: str = "",
+    *,
+    isolated: bool = False,
+    whole: bool = False,
 ) -> tuple[PluginProcess, Target]:
     """Return the plugin process of a role, and the configuration to send. `task` is who uses it,
-    alone if `isolated`.
+    alone if `isolated`. `whole`: also with unknown keys that are tolerated, to be told of them.
 
     Raises:
         PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`, `reach.plugin`. Errors about
@@ -242,6 +255,8 @@ async def acquire_plugin(
         if entry.kind is not PLUGIN_KINDS[role]:
             raise _wrong_kind(entry, PLUGIN_KINDS[role])
         process = await host.acquire(target.connector, target.version, task, isolated=isolated)
+        if not whole:
+            target = resolved.without_unknown(process.spec, target)
         if not resolved.is_of_node(role):  # else the brokers are those of the node
             target = resolved.reach.with_reach_keys(process.spec, target)
         timeout_s = resolved.settings.stall_timeout_s
