@@ -6,6 +6,9 @@ import recordv1 "penstock/go/api/record/v1"
 // system calls cost as much as the socket.
 const smallestInMemory = 128 << 10
 
+// mostShown is the bytes of a file by which a process shows that its files can be opened.
+const mostShown = 4096
+
 // memoryFile is a batch in shared memory: a memory file of Linux that this process writes, and
 // another one of the same machine copies. In a message of gRPC the rows are copied some six times
 // on their way. The file has no name in any folder, so nothing is left of it when its owner dies.
@@ -23,7 +26,7 @@ func memoryFileOf(data []byte) *memoryFile {
 
 // canRead tells whether memory files of the process that sent this one can be read here.
 func canRead(message *recordv1.MemoryFile) bool {
-	if message == nil {
+	if message == nil || message.Bytes > mostShown {
 		return false
 	}
 	_, err := readMemoryFile(message)

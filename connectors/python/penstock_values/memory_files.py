@@ -24,6 +24,9 @@ from penstock.api.record.v1 import record_pb2 as pb
 SMALLEST_BYTES: Final = 128 << 10
 """Smaller batches are sent as before: the eight system calls of a memory file cost as much."""
 
+_MOST_SHOWN: Final = 4096
+"""Bytes of a file that a process shows: a sparse one of any size costs its maker nothing."""
+
 _NAME: Final = re.compile(r"penstock-[0-9a-f]{32}")
 
 
@@ -174,6 +177,8 @@ def own_memory_file() -> pb.MemoryFile | None:
 
 def can_read(message: pb.MemoryFile) -> bool:
     """Return whether memory files of the process that sent this one can be read here."""
+    if message.bytes > _MOST_SHOWN:  # it only shows that it can be opened
+        return False
     try:
         read_memory_file(message)
     except (BrokenMemoryFileError, MemoryFileGoneError):

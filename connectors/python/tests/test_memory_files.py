@@ -124,6 +124,12 @@ def test_a_process_that_is_not_there_has_none():
     assert can_read(own_memory_file())
 
 
+def test_a_file_that_only_shows_itself_is_small():
+    large = MemoryFile.create(b"x" * 4097)
+    assert not can_read(large.message), "a sparse file of any size costs its maker nothing"
+    large.close()
+
+
 def test_descriptors_are_left_to_everything_else(monkeypatch):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (4, hard))

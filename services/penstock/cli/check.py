@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, chdir
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +44,9 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check the files; end with 2 when a configuration has an error, 1 when a system has none."""
+    """Check the files; end with 2 when a configuration has an error, 1 when a system has one."""
+    arguments.files = [file.absolute() for file in arguments.files]
+    arguments.plugins = [folder.absolute() for folder in arguments.plugins]
     connectors = [(file, _read(file)) for file in arguments.files]
     with status_line("asking the plugins"):
         return asyncio.run(_check_all(connectors, arguments))
@@ -63,8 +65,11 @@ async def _check_all(
 ) -> int:
     code = 0
     for file, connector in connectors:
-        async with _validator(file, arguments.plugins) as validator:
-            code = max(code, await _check(validator, file, connector, connect=arguments.connect))
+        # the paths in a file are relative to it, as for `penstock run`
+        with chdir(file.parent):
+            async with _validator(file, arguments.plugins) as validator:
+                found = await _check(validator, file, connector, connect=arguments.connect)
+        code = max(code, found)
     return code
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -136,10 +137,7 @@ class _FileWatcher:
             for folder in self.plugin_folders
             for plugin in find_plugin_folders(folder)
         )
-        functions = (
-            f"{one}: {one.stat().st_mtime_ns}" for one in self.pipeline.parent.glob("*.py")
-        )
-        return (file, *plugins, *sorted(functions))
+        return (file, *plugins, *_functions(self.pipeline.parent))
 
     async def _apply(self) -> None:
         await self.node.worker.reload_plugins()
@@ -152,6 +150,12 @@ class _FileWatcher:
         else:
             await store_connector(self.node.config, validated)
         self._applied = validated
+
+
+def _functions(folder: Path) -> Iterator[str]:
+    for file in sorted(folder.glob("*.py")):
+        with suppress(OSError):  # an editor's link to nowhere, or a file that is just replaced
+            yield f"{file}: {file.stat().st_mtime_ns}"
 
 
 @dataclass(slots=True)

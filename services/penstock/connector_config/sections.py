@@ -326,7 +326,8 @@ def _ineffective_boundary_keys(set_keys: Mapping[str, str]) -> Iterator[tuple[st
 
 
 def _ineffective_flush_keys(set_keys: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    for key in ("flush.interval", BOUNDARY_INTERVAL):
+    is_interval = set_keys.get(BOUNDARY) == "interval"
+    for key in ("flush.interval", *([BOUNDARY_INTERVAL] if is_interval else [])):
         if set_keys.get(key):
             yield "flush.busy.interval", f"`{key}` is set", "Remove one of the two."
 

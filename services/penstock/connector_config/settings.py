@@ -123,6 +123,11 @@ def read_settings(framework: Mapping[str, str]) -> tuple[ConnectorSettings, list
     found = replace(_settings(values, topics, rejected_rows), replay=replay)
     if values[RETRY_MAX] == 0 or values[RETRY_MAX] < -1:
         findings.append(_no_retries(values[RETRY_MAX]).diagnostic)
+    findings += [
+        _negative_rate(key, values[key]).diagnostic
+        for key in ("rate.limit.rows", "rate.limit.bytes")
+        if values[key] < 0
+    ]
     if values["tasks.max"] < 1:
         findings.append(_no_tasks(values["tasks.max"]).diagnostic)
     reset = values["auto.offset.reset"]
@@ -229,6 +234,15 @@ def _no_retries(number: int) -> ConfigError:
         f"`{RETRY_MAX}` cannot be {number}: rows are alone only when they are written again",
         fix="Write a number of retries, at least 1, or -1 for no limit.",
         config_path=RETRY_MAX,
+    )
+
+
+def _negative_rate(key: str, number: int) -> ConfigError:
+    return ConfigError(
+        "config.invalid_value",
+        f"`{key}` is {number}, and nothing moves at a negative rate",
+        fix="Write a number above 0, or 0 for any rate.",
+        config_path=key,
     )
 
 

@@ -30,6 +30,7 @@ from penstock.connector_config.keys import (
 )
 from penstock.connector_config.sections import split_config
 from penstock.model.config_def import combine_errors, map_errors
+from penstock.model.config_redaction import is_sensitive_key
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, nearest_names
 from penstock.pipeline_files.files import flatten, read_document
@@ -103,19 +104,23 @@ _CONNECTOR_KEYS: Final = frozenset(
 )
 
 
-def read_connector(path: Path) -> Connector:
+def read_connector(path: Path, *, keep_unset: bool = False) -> Connector:
     """Return the connector of a file. Its target state is UNSPECIFIED when the file has none.
+    `keep_unset`: as `fill_variables`.
 
     Raises:
         ConfigError: `config.…`: an error in the file.
     """
     document = read_document(path)
     with naming_file(path):
-        return connector_of(document, path.stem)
+        return connector_of(document, path.stem, keep_unset=keep_unset)
 
 
-def connector_of(document: Mapping[str, Any], default_name: str) -> Connector:
+def connector_of(
+    document: Mapping[str, Any], default_name: str, *, keep_unset: bool = False
+) -> Connector:
     """Return the connector of a document. `default_name` is its name when it has none.
+    `keep_unset`: as `fill_variables`.
 
     Raises:
         ConfigError: `config.…`: an error in it.
@@ -138,7 +143,7 @@ def connector_of(document: Mapping[str, Any], default_name: str) -> Connector:
         )
     pipeline = _CLASS not in config and f"source.{_CLASS}" in config
     if pipeline:
-        config = fill_variables(config)
+        config = fill_variables(config, keep_unset=keep_unset)
     kind = ConnectorKind.PIPELINE if pipeline else ConnectorKind.UNSPECIFIED
     return Connector(name, config, kind, target_state=_target_state(document.get(state)))
 
@@ -235,13 +240,15 @@ def read_pipeline(path: Path) -> Connector:
 
 _VARIABLE: Final = re.compile(r"\$(\$?)\{([A-Z_][A-Z0-9_]{0,200})(?::-([^}]{0,1000}))?\}")
 
-_SECRET_KEY: Final = re.compile(r"passw|secret|token|credential|passphrase|\bkey\b", re.IGNORECASE)
-
 
 def fill_variables(
-    config: Mapping[str, str], environment: Mapping[str, str] = os.environ
+    config: Mapping[str, str],
+    environment: Mapping[str, str] = os.environ,
+    *,
+    keep_unset: bool = False,
 ) -> dict[str, str]:
-    """Return the configuration of a pipeline with its environment variables.
+    """Return the configuration of a pipeline with its environment variables. `keep_unset`: those
+    that are not set stay as they are written.
 
     Those in keys with the name of a secret become references, `${env:NAME}`: they are resolved
     where they are used, and neither stored nor shown. All others become text.
@@ -257,11 +264,13 @@ def fill_variables(
             return match.group()[1:]
         if name not in environment and default is not None:
             return default
-        if _SECRET_KEY.search(key):
+        if is_sensitive_key(key):
             return f"${{env:{name}}}"
-        if name not in environment:
+        if name in environment:
+            return environment[name]
+        if not keep_unset:
             errors.append(_no_variable(key, name))
-        return environment.get(name, "")
+        return match.group()
 
     filled = {key: _VARIABLE.sub(partial(fill, key), value) for key, value in config.items()}
     if errors:

@@ -127,7 +127,9 @@ def pipeline_state_dir(pipeline: Path, verb: str, name: str = "") -> Path:
     without one, by the path of the file. `claim_state_dir` takes it.
     """
     if name:
-        return default_state_dir() / verb / quote(name, safe="")
+        part = quote(name, safe="")
+        # a name of dots alone would be another folder
+        return default_state_dir() / verb / (part if part.strip(".") else part.replace(".", "%2E"))
     digest = hashlib.sha256(str(pipeline.resolve()).encode()).hexdigest()[:12]
     return default_state_dir() / verb / f"{pipeline.stem}-{digest}"
 

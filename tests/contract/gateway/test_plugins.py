@@ -27,6 +27,11 @@ def test_what_is_installed_is_listed(gateway):
 )
 def test_java_s_classes_are_known_without_their_packages(gateway, name):
     assert gateway.get(f"/connector-plugins/{name}/config").status_code == 200
+    body = {"connector.class": name, "name": "k", "topic": "t"}
+    answer = gateway.put(f"/connector-plugins/{name}/config/validate", body)
+    # what is wrong is what the plugin misses, which knows only its own names and whole class names
+    wrong = {one["value"]["name"] for one in answer.json()["configs"] if one["value"]["errors"]}
+    assert wrong in ({"path"}, {"database.hostname"})
 
 
 def test_what_needs_no_plugin_is_listed_on_demand(gateway):

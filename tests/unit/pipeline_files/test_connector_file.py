@@ -12,6 +12,7 @@ from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.errors import ConfigError
 from penstock.pipeline_files.connector_file import (
     connector_of,
+    fill_variables,
     is_connector,
     read_connector,
     read_pipeline,
@@ -249,6 +250,24 @@ def test_variables_of_the_environment_become_text_and_those_of_secrets_reference
     assert config["source.text"] == "${topic} ${table}"
     monkeypatch.setenv("DB_HOST", "db.example")
     assert read_pipeline(file).config["source.connection.url"] == "jdbc:mysql://db.example/shop"
+
+
+@pytest.mark.parametrize(
+    ("key", "is_secret"),
+    [
+        ("sink.producer.override.sasl.jaas.config", True),
+        ("source.api_key", True),
+        ("source.key.converter", False),
+        ("source.file", False),
+    ],
+)
+def test_secrets_are_those_that_are_masked_everywhere(key, is_secret):
+    filled = fill_variables({key: "a ${PW} b"}, {"PW": "x"})
+    assert filled[key] == ("a ${env:PW} b" if is_secret else "a x b")
+
+
+def test_tests_of_a_pipeline_need_no_variables_of_its_ends():
+    assert fill_variables({"source.file": "${NO}"}, {}, keep_unset=True) == {"source.file": "${NO}"}
 
 
 def test_a_variable_that_is_not_set_is_named_with_its_key_and_file(tmp_path, monkeypatch):

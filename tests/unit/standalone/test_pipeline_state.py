@@ -30,6 +30,13 @@ def test_a_pipeline_with_a_name_goes_on_where_it_was_when_its_file_is_moved(tmp_
     assert folder.parent == state_home / "run"
 
 
+@pytest.mark.parametrize("name", [".", "..", "..."])
+def test_a_name_of_dots_is_a_folder_of_its_own(tmp_path, state_home, name):
+    assert (
+        pipeline_state_dir(pipeline(tmp_path), "run", name).resolve().parent == state_home / "run"
+    )
+
+
 def test_two_files_of_one_name_do_not_share_their_offsets(tmp_path, state_home):
     one, other = pipeline(tmp_path / "one"), pipeline(tmp_path / "other")
     folder = pipeline_state_dir(one, "run", "copy")

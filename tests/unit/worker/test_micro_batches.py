@@ -165,13 +165,14 @@ def test_a_checkpoint_larger_than_the_rate_is_taken_and_followed_by_its_pause():
     assert batcher.due_in_s(1.0) == pytest.approx(4.0)
 
 
-def test_what_the_source_waits_for_is_not_limited():
+def test_a_source_that_waits_for_its_commits_is_limited_too():
     batcher = Batcher(FlushRules(rate_rows=10))
-    batcher.add_batch(ready(1, rows=50), 0.0)
-    batcher.add_checkpoint(checkpoint(1, 1, 50), 0.0)
+    for n in (1, 2):
+        batcher.add_batch(ready(n, rows=50), 0.0)
+        batcher.add_checkpoint(checkpoint(n, n, 50, await_commit=True), 0.0)
     batcher.take(now=0.0)
-    batcher.add_checkpoint(checkpoint(2, 1, 0, await_commit=True), 0.1)
-    assert batcher.due_in_s(0.1) == 0.0
+    assert batcher.due_in_s(0.1) == pytest.approx(4.9)
+    assert batcher.due_in_s(5.0) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "guardrail.collections.limit.action": _QUEUES,
     "guardrail.collections.max": _QUEUES,
     "heartbeat.topics.prefix": "no rows tell of a heartbeat",
+    "heartbeat.action.query": "the offset moves by `heartbeat.interval.ms` without a statement",
     "include.query": "the log has rows, not statements",
     "include.schema.changes": "the log has no statements that change tables",
     "include.schema.comments": _TYPES,
@@ -211,6 +212,7 @@ _AS_HERE: Final[Mapping[str, frozenset[str]]] = {
     "include.query": frozenset({"false"}),
     "read.only": frozenset({"false"}),
     "slot.failover": frozenset({"false"}),
+    "snapshot.query.mode": frozenset({"select_all"}),
 }
 """Values that say what is so anyway. Keys that have no reason above are refused with others."""
 
@@ -229,8 +231,8 @@ def debezium_key(name: str, value: str) -> ForeignKey | None:
         return None
     valid = ", ".join(sorted(same))
     return ForeignKey(
-        f"{value[:100]!r} would give other values than this source gives",
-        fix=f"Write {valid}, or remove it. {_CAST}" if valid else "Remove it.",
+        f"with {value[:100]!r} it would do what this source does not do",
+        fix=f"Write {valid}, or remove it." if valid else "Remove it.",
         refused=True,
     )
 

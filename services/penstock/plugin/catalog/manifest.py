@@ -31,7 +31,7 @@ import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -62,6 +62,14 @@ class Kind(StrEnum):
     CONVERTER = "converter"
 
 
+def simple_names(aliases: Iterable[str]) -> tuple[str, ...]:
+    """Return Java's class names among aliases without their packages, and these without
+    `Connector`: Kafka Connect takes both.
+    """
+    classes = [alias.rpartition(".")[2] for alias in aliases if "." in alias]
+    return (*classes, *(name.removesuffix("Connector") for name in classes))
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectorEntry:
     """A connector of a manifest; configurations may use its name or an alias as the class.
@@ -84,11 +92,8 @@ class ConnectorEntry:
 
     @property
     def simple_names(self) -> tuple[str, ...]:
-        """Java's class names among the aliases without their packages, and these without
-        `Connector`: Kafka Connect takes both.
-        """
-        classes = [alias.rpartition(".")[2] for alias in self.aliases if "." in alias]
-        return (*classes, *(name.removesuffix("Connector") for name in classes))
+        """Those of its aliases."""
+        return simple_names(self.aliases)
 
 
 @dataclass(frozen=True, slots=True)

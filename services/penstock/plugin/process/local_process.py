@@ -61,6 +61,7 @@ _MIN_CHECK_DELAY_S: Final = 0.02
 _MAX_CHECK_DELAY_S: Final = 1.0
 _MAX_PROCESSES: Final = 1_000
 _PROC: Final = Path("/proc")
+_MEMORY_FILE: Final = "/memfd:"
 _PRIVATE: Final = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s*(\d+) kB", re.MULTILINE)
 
 
@@ -386,4 +387,15 @@ def _private_bytes(pid: int) -> int:
         status = (_PROC / str(pid) / "status").read_bytes()
     except OSError:
         return 0
-    return sum(int(kib) << 10 for kib in _PRIVATE.findall(status))
+    return sum(int(kib) << 10 for kib in _PRIVATE.findall(status)) + _memory_file_bytes(pid)
+
+
+def _memory_file_bytes(pid: int) -> int:
+    """Return the bytes of the memory files that a process holds: its status does not have them."""
+    found = 0
+    with suppress(OSError):  # the process has ended
+        for file in (_PROC / str(pid) / "fd").iterdir():
+            with suppress(OSError):  # or has closed it
+                if str(file.readlink()).startswith(_MEMORY_FILE):
+                    found += file.stat().st_size
+    return found

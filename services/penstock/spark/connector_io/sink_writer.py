@@ -195,10 +195,9 @@ def _put(
         for target, batch in rows:
             for count, data in split_batches([batch], max_bytes):
                 seq += 1
-                pending.add(seq, count, data.size)
                 file = MemoryFile.of_batch(data) if in_memory else None
+                pending.add(seq, count, data.size, file)
                 if file is not None:
-                    pending.own(file)
                     requests.put(_memory_request(seq, count, target["schema_id"], file))
                     continue
                 # several messages when a single row is larger than one
@@ -255,7 +254,7 @@ def _read_results(call: Any, pending: PendingBatches) -> None:
         pending.end(None)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Pending:
     """A batch without a result."""
 
@@ -288,23 +287,31 @@ class PendingBatches:
         self._progress_at = time.monotonic()
         self._changed = threading.Condition()
 
-    def add(self, seq: int, rows: int, size_bytes: int) -> None:
-        """Wait until the window has space, then note a batch that is about to be sent."""
+    def add(
+        self, seq: int, rows: int, size_bytes: int, memory_file: MemoryFile | None = None
+    ) -> None:
+        """Wait until the window has space, then note a batch that is about to be sent. Its memory
+        file is closed with its result, or here when this fails.
+        """
+        try:
+            self._wait_for_space(seq)
+        except BaseException:
+            if memory_file is not None:
+                memory_file.close()
+            raise
+        with self._changed:
+            if not self._pending:
+                self._progress_at = time.monotonic()  # until now the sink had nothing to do
+            first_row = self._result.rows + len(self._result.rejected)
+            self._pending.append(_Pending(seq, first_row, rows, size_bytes, memory_file))
+            self._bytes += size_bytes
+            self._result.rows += rows
+
+    def _wait_for_space(self, seq: int) -> None:
         with self._changed:
             self._wait_until(lambda: self._bytes < WINDOW_BYTES)
             if self._has_ended:
                 raise protocol_error("put_ended", f"Put ended before batch {seq} was sent")
-            if not self._pending:
-                self._progress_at = time.monotonic()  # until now the sink had nothing to do
-            first_row = self._result.rows + len(self._result.rejected)
-            self._pending.append(_Pending(seq, first_row, rows, size_bytes))
-            self._bytes += size_bytes
-            self._result.rows += rows
-
-    def own(self, file: MemoryFile) -> None:
-        """Keep the memory file of the batch that was added last until its result."""
-        with self._changed:
-            self._pending[-1].memory_file = file
 
     def close(self) -> None:
         """Free the memory of batches that have no result."""

@@ -291,7 +291,7 @@ class Validator:
         process, target = await acquire_plugin(self._context.host, resolved, role, whole=True)
         validation = await process.validate(target)
         found = _findings(validation)
-        setting, name = resolved.settings.unknown_keys, target.connector
+        setting, name = resolved.settings.unknown_keys, resolved.target(role).connector
         is_tolerant = tolerates_unknown_keys(setting, process.spec, name)
         ignored = unknown_key_warnings(found) if is_tolerant else []
         if ignored:  # what else is wrong is found without them

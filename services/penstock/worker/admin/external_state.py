@@ -14,6 +14,7 @@ from penstock.model.admin import AlteredOffsets, AppliedConnector
 from penstock.model.connector import ApplyAction, Connector, ConnectorKind, Partition, Target
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity
 from penstock.model.offset import TIMESTAMP
+from penstock.plugin.catalog.manifest import simple_names
 from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.telemetry.redaction import redact_errors
 from penstock.worker.config.resolved_config import ResolvedConfig, WorkerContext, acquire_plugin
@@ -88,10 +89,10 @@ def _last_target(
     if before is None or before.kind is not resolved.kind:
         return None
     target = before.target(role)
-    names = (process.spec.name, *process.spec.aliases)
-    if target.connector not in names:
+    spec = process.spec
+    if target.connector not in {spec.name, *spec.aliases, *simple_names(spec.aliases)}:
         return None
-    target = before.without_unknown(process.spec, target)
+    target = replace(before.without_unknown(spec, target), connector=spec.name)
     return before.reach.with_reach_keys(process.spec, target)
 
 

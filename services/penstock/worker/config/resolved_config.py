@@ -257,6 +257,8 @@ async def acquire_plugin(
         process = await host.acquire(target.connector, target.version, task, isolated=isolated)
         if not whole:
             target = resolved.without_unknown(process.spec, target)
+        # plugins know their own names and aliases, not the simple names of Java's classes
+        target = replace(target, connector=entry.name)
         if not resolved.is_of_node(role):  # else the brokers are those of the node
             target = resolved.reach.with_reach_keys(process.spec, target)
         timeout_s = resolved.settings.stall_timeout_s

@@ -229,10 +229,10 @@ class Batcher:
         if not self._groups:
             return None
         rules = self.rules
-        if self._awaited:
-            return 0.0  # rule R4: the source cannot go on before this is committed
         if now < self._limited_until:
             return self._limited_until - now
+        if self._awaited:
+            return 0.0  # rule R4: the source cannot go on before this is committed
         if ended:
             return 0.0
         if (rules.rows and self._rows >= rules.rows) or (
@@ -268,7 +268,7 @@ class Batcher:
             rows, size, last = rows + group.rows, size + group.bytes, group.checkpoint
         self._rows -= rows
         self._bytes -= size
-        self._limited_until = now + self._rated_s(rows, size)
+        self._limited_until = max(now, self._limited_until) + self._rated_s(rows, size)
         return MicroBatch(
             tuple(batches),
             _frozen(offsets),
