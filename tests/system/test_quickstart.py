@@ -25,7 +25,7 @@ def test_the_quick_start_moves_real_data_and_shows_new_rows_arrive(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "259 rows are in both tables" in done.stdout
     assert "day 3: in the Delta table after" in done.stdout
-    assert "Try next:" in done.stdout
+    assert "Try next, after `. deploy/local/setup.sh`" in done.stdout
     delta = DeltaTable(str(tmp_path / "first" / "delta" / "rainy_days")).to_pyarrow_table()
     assert delta.num_rows == 262
     assert set(delta["city"].to_pylist()) == {"Seattle"}

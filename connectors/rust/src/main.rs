@@ -234,6 +234,7 @@ fn describe() -> connector::DescribeResponse {
                 )
             },
         ],
+        memory_file: None,
     }
 }
 

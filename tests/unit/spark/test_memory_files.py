@@ -49,15 +49,19 @@ def _closed(plugin):
 @pytest.fixture
 def files():
     """Memory files of the plugin, which is this process, too."""
-    made = []
+    made, lock, is_over = [], threading.Lock(), threading.Event()
 
     def create(batch):
-        made.append(MemoryFile.create(batch.serialize()))
-        return made[-1].message
+        with lock:  # a call that was cancelled goes on for a moment
+            assert not is_over.is_set()
+            made.append(MemoryFile.create(batch.serialize()))
+            return made[-1].message
 
     yield create
-    for file in made:
-        file.close()
+    with lock:
+        is_over.set()
+        for file in made:
+            file.close()
 
 
 def in_files(create, **fields):
