@@ -220,9 +220,10 @@ def _summarize(
     if arguments.report is not None:
         report = {**asdict(totals), "seconds": seconds, "failed": len(failed)}
         arguments.report.write_text(json.dumps(report), encoding="utf-8")
+    batches = "micro-batch" if totals.batches == 1 else "micro-batches"
     print_status(
         f"{format_rows(totals.rows_read)} read, {totals.rows_written:,} written, "
-        f"{format_bytes(totals.bytes_read)} of rows in {totals.batches:,} micro-batches, "
+        f"{format_bytes(totals.bytes_read)} of rows in {totals.batches:,} {batches}, "
         f"{seconds:.1f} s with start-up"
     )
     if failed:
