@@ -50,6 +50,8 @@ PRODUCTION = {
     "event.processing.failure.handling.mode": "fail",
     "errors.max.retries": "-1",
     "provide.transaction.metadata": "false",
+    "include.schema.changes": "false",
+    "skip.messages.without.change": "false",
     "signal.enabled.channels": "source",
     "notification.enabled.channels": "log",
     "topic.naming.strategy": "io.debezium.schema.SchemaTopicNamingStrategy",
@@ -143,8 +145,15 @@ def test_the_tutorials_load_and_every_key_without_effect_says_why(kind, tutorial
     warned = {name: every[0].message for name, every in found.items()}
     assert "takes no locks" in warned["snapshot.locking.mode"]
     assert "tombstone" in warned["tombstones.on.delete"]
-    for silent in ("decimal.handling.mode", "topic.naming.strategy", "signal.enabled.channels"):
+    for silent in (
+        "decimal.handling.mode",
+        "topic.naming.strategy",
+        "include.schema.changes",
+        "skip.messages.without.change",
+    ):
         assert silent not in warned, "what the value says is so"
+    reads_signals = kind is MysqlCdc
+    assert ("signal.enabled.channels" in warned) is not reads_signals
 
 
 @pytest.mark.parametrize(("kind", "names"), [(MysqlCdc, MYSQL), (PostgresCdcSource, POSTGRES)])

@@ -124,7 +124,7 @@ class PostgresCdcConfig(Reaching):
     @classmethod
     def foreign_key(cls, name: str, value: str) -> ForeignKey | None:
         """Return what becomes of a key of Debezium."""
-        if name == "signal.data.collection":
+        if name.startswith("signal."):
             return ForeignKey("no signals are read; a connector of its own reads a table again")
         return debezium_key(name, value)
 
