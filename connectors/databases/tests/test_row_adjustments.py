@@ -106,6 +106,24 @@ def test_bytes_have_the_form_that_is_asked_for(mode, value):
     assert rows.column("__before")[2].as_py()["photo"] == value
 
 
+def test_items_of_arrays_have_the_form_that_is_asked_for():
+    prices = [[Decimal("9.00")], None, [Decimal("1.50"), None], []]
+    photos = [[b"x"], [b"\xff"], None, [b"\xfe", b""]]
+    rows = pa.record_batch(
+        {
+            "prices": pa.array(prices, pa.list_(pa.decimal128(10, 2))),
+            "photos": pa.array(photos, pa.list_(pa.binary())),
+            "tags": pa.array([["a"]] * 4),
+            "__op": pa.array([int(Op.CREATE)] * 4, pa.int8()),
+        }
+    ).slice(1)
+    given = Batch(rows, dataset="shop.items")
+    found = RowAdjustments(decimals="string", binaries="hex").apply(given).rows
+    assert found.column("prices").to_pylist() == [None, ["1.50", None], []]
+    assert found.column("photos").to_pylist() == [["ff"], None, ["fe", ""]]
+    assert found.column("tags").to_pylist() == [["a"]] * 3
+
+
 def test_rows_about_tables_are_left_alone():
     given = batch(dataset="p")
     assert RowAdjustments("p", skipped=["c"], binaries="hex").apply(given) is given

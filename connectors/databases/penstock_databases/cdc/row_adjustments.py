@@ -119,6 +119,8 @@ class RowAdjustments:
 
     def _values(self, column: pa.Array) -> pa.Array:
         kind = column.type
+        if pa.types.is_list(kind):
+            return self._lists(column)
         if self.decimals != DECIMALS[0] and pa.types.is_decimal(kind):
             return column.cast(pa.string() if self.decimals == "string" else pa.float64())
         encode = _ENCODERS.get(self.binaries)
@@ -126,3 +128,13 @@ class RowAdjustments:
             texts = [None if value is None else encode(value) for value in column.to_pylist()]
             return pa.array(texts, pa.string())
         return column
+
+    def _lists(self, column: pa.ListArray) -> pa.ListArray:
+        items = column.flatten()
+        adjusted = self._values(items)
+        if adjusted is items:
+            return column
+        lengths = pc.fill_null(pc.list_value_length(column), 0)
+        ends = pc.cumulative_sum(lengths)
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        return pa.ListArray.from_arrays(offsets, adjusted, mask=column.is_null())
