@@ -132,6 +132,9 @@ def test_a_key_of_the_framework_without_a_reader_goes_red(monkeypatch: pytest.Mo
         ({"errors.skip": "true"}, "errors.skip"),
         ({"errors.log.include.messages": "true"}, "errors.log.include.messages"),
         ({"topics": "a"}, "topics"),
+        ({"flush.interval": "1s", "flush.busy.interval": "1s"}, "flush.busy.interval"),
+        ({"restart.delay": "0"}, "restart.delay"),
+        ({"restart.delay": "20s", "restart.delay.max": "10s"}, "restart.delay.max"),
         ({"errors.deadletterqueue.topic.replication.factor": "1"}, None),
     ],
 )
@@ -152,6 +155,8 @@ def test_the_warning_about_a_key_without_effect_says_why(
         {"tasks.min": "2", "tasks.max": "4", "lag.target": "5s"},
         {"errors.tolerance": "all", "errors.skip": "true"},
         {"errors.tolerance": "all", "errors.log.enable": "true"},
+        {"restart.delay": "2s", "restart.delay.max": "2s"},
+        {"restart.delay": "5m"},
         {"topic": "orders", "topic.partitions": "3", "topic.retention": "1h"},
     ],
 )

@@ -25,14 +25,18 @@ from penstock.connector_config.keys import (
     KEYS,
     OVERRIDE_PREFIXES,
     REPLAY_KEYS,
+    RESTART_DELAY,
+    RESTART_DELAY_MAX,
+    RESTART_KEYS,
     to_framework_names,
 )
-from penstock.connector_config.settings import ConnectorSettings
+from penstock.connector_config.settings import SHORTEST_DELAY_S, ConnectorSettings
 from penstock.model.config_def import (
     combine_errors,
     did_you_mean,
     find_keys_without_effect,
     no_effect_warning,
+    parse_or_default,
 )
 from penstock.model.connector import ConnectorKind
 from penstock.model.drift_policy import DriftPolicy
@@ -277,6 +281,7 @@ def check_keys_without_effect(
         *_ineffective_scaling_keys(settings),
         *_ineffective_boundary_keys(set_keys),
         *_ineffective_flush_keys(set_keys),
+        *_ineffective_restart_keys(set_keys),
         *_shadowed_plugin_keys(sections, kind),
     ]
     if settings.replay is None:
@@ -330,6 +335,17 @@ def _ineffective_flush_keys(set_keys: Mapping[str, str]) -> Iterator[tuple[str, 
     for key in ("flush.interval", *([BOUNDARY_INTERVAL] if is_interval else [])):
         if set_keys.get(key):
             yield "flush.busy.interval", f"`{key}` is set", "Remove one of the two."
+
+
+def _ineffective_restart_keys(set_keys: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    values, _ = parse_or_default(RESTART_KEYS, set_keys)
+    first_s, max_s = values[RESTART_DELAY.name], values[RESTART_DELAY_MAX.name]
+    if first_s < SHORTEST_DELAY_S:
+        why = f"a restart waits at least {SHORTEST_DELAY_S * 1000:.0f} ms"
+        yield RESTART_DELAY.name, why, "Write a longer time, or remove it."
+    if max_s < max(first_s, SHORTEST_DELAY_S):
+        why = "it is shorter than the first delay"
+        yield RESTART_DELAY_MAX.name, why, f"Write a time above `{RESTART_DELAY.name}`."
 
 
 def _shadowed_plugin_keys(

@@ -7,6 +7,9 @@ from typing import Final
 from penstock.gateway.listeners import DEFAULT_LISTENERS
 from penstock.model.config_def import ConfigKey
 
+CORS_METHODS: Final = ("GET", "POST", "HEAD")
+"""Methods that pages of other sites may use by default."""
+
 KEYS: Final = (
     ConfigKey(
         "listeners",
@@ -44,7 +47,7 @@ KEYS: Final = (
     ConfigKey(
         "access.control.allow.methods",
         "list",
-        ("GET", "POST", "HEAD"),
+        CORS_METHODS,
         doc="Methods that these pages may use.",
     ),
     ConfigKey(

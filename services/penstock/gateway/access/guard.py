@@ -6,10 +6,11 @@ import asyncio
 import base64
 import hashlib
 import ipaddress
+import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -28,10 +29,13 @@ from penstock.gateway.access.users import (
 )
 from penstock.gateway.listeners import Listener
 from penstock.gateway.request_input import decode_name
+from penstock.gateway.settings import CORS_METHODS
 from penstock.model.errors import AuthError, ConfigError, RetriableError
 
 if TYPE_CHECKING:
     from penstock.gateway.access.tokens import TokenVerifier
+
+log = logging.getLogger(__name__)
 
 MAX_SENDERS: Final = 10_000
 """Senders that are remembered (invariant 12). A forgotten sender starts with a full burst."""
@@ -377,13 +381,25 @@ def guard_from_settings(values: Mapping[str, Any], listeners: Iterable[Listener]
             "everything.",
             config_path="auth.users",
         )
+    local = users is None and tokens is None and not reached and not values["auth.open"]
+    for key, why in _ineffective_keys(values, local=local):
+        log.warning("`%s` has no effect: %s", key, why)
     return Guard(
         users,
         tokens,
         requests=RateLimit(values["rate.requests"]),
         mistakes=RateLimit(values["rate.mistakes"]),
-        local=users is None and tokens is None and not reached and not values["auth.open"],
+        local=local,
         origins=values["access.control.allow.origin"],
         methods=values["access.control.allow.methods"],
         hosts=values["access.hosts"],
     )
+
+
+def _ineffective_keys(values: Mapping[str, Any], *, local: bool) -> Iterator[tuple[str, str]]:
+    if values["access.hosts"] and not local:
+        yield "access.hosts", "a gateway with users, or that is open, answers under any name"
+    origins, methods = values["access.control.allow.origin"], values["access.control.allow.methods"]
+    if methods != CORS_METHODS and not origins:
+        why = "without `access.control.allow.origin`, no page of another site may call the API"
+        yield "access.control.allow.methods", why

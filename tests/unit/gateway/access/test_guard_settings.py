@@ -32,3 +32,20 @@ def test_others_are_asked_or_let_in_on_purpose(address, tmp_path):
     )
     oidc = guard_from_settings(values(auth_oidc_issuer="https://id.example"), [Listener(address)])
     assert oidc.schemes().startswith("Bearer")
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"access.hosts": "box", "auth.open": "true"}, ["access.hosts"]),
+        ({"access.hosts": "box"}, []),
+        ({"access.control.allow.methods": "PUT"}, ["access.control.allow.methods"]),
+        (
+            {"access.control.allow.methods": "PUT", "access.control.allow.origin": "https://ui"},
+            [],
+        ),
+    ],
+)
+def test_a_key_without_effect_is_told(config, told, caplog):
+    guard_from_settings(parse(KEYS["gateway"], config), [Listener("127.0.0.1:1")])
+    assert [message.split("`")[1] for message in caplog.messages] == told
