@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.cli.errors import EXIT_FAILED, EXIT_USAGE, print_diagnostic
+from penstock.cli.pipeline_paths import make_absolute
 from penstock.cli.progress import status_line
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import Diagnostic, Severity
@@ -45,8 +46,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the files; end with 2 when a configuration has an error, 1 when a system has one."""
-    arguments.files = [file.absolute() for file in arguments.files]
-    arguments.plugins = [folder.absolute() for folder in arguments.plugins]
+    make_absolute(arguments, "files", "plugins")
     connectors = [(file, _read(file)) for file in arguments.files]
     with status_line("asking the plugins"):
         return asyncio.run(_check_all(connectors, arguments))

@@ -16,9 +16,9 @@ from typing import Final
 
 from penstock.aio import run_until_first
 from penstock.cli.errors import print_diagnostic, print_error
+from penstock.cli.pipeline_paths import make_absolute, open_state_dir
 from penstock.cli.process import TASK_FAILURE_LOGGERS, JvmLostError, PreviousProcess, run_process
 from penstock.cli.progress import print_status, status_line
-from penstock.cli.run import make_absolute, open_state_dir
 from penstock.connector_config.validation import store_connector, validate_connector
 from penstock.model.connector import ENDED_STATES, Connector, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, PenstockError

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from rich.console import Console
 
 from penstock.aio import run_together, wait_for_first
 from penstock.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, print_diagnostic
+from penstock.cli.pipeline_paths import make_absolute, open_state_dir
 from penstock.cli.process import TASK_FAILURE_LOGGERS, JvmLostError, PreviousProcess, run_process
 from penstock.cli.progress import (
     ProgressBar,
@@ -35,15 +35,11 @@ from penstock.model.connector import (
     TaskState,
     TaskStatus,
 )
-from penstock.model.errors import ConfigError, error_from_diagnostic
+from penstock.model.errors import error_from_diagnostic
 from penstock.model.status import RunState
-from penstock.pipeline_files.connector_file import PLUGIN_ROLES, read_pipeline, written_name
+from penstock.pipeline_files.connector_file import PLUGIN_ROLES, read_pipeline
 from penstock.standalone.node import Node, run_connectors
-from penstock.standalone.settings import (
-    claim_state_dir,
-    pipeline_settings,
-    pipeline_state_dir,
-)
+from penstock.standalone.settings import pipeline_settings
 
 DEFAULT_MAX_RESTARTS = "5"
 """`restart.max` where the pipeline sets none: the user waits for the command to end."""
@@ -83,36 +79,6 @@ def run(arguments: argparse.Namespace) -> int:
         printed=TASK_FAILURE_LOGGERS,
         folder=arguments.pipeline.parent,
     )
-
-
-def open_state_dir(arguments: argparse.Namespace, verb: str, *, fresh: bool) -> Path:
-    """Return the state folder of a pipeline; `fresh` removes what is in it.
-
-    Raises:
-        ConfigError: `pipeline.name_taken`, `state.not_writable`.
-    """
-    pipeline, name = arguments.pipeline, ""
-    with suppress(ConfigError):  # `dev` waits until its file can be read
-        name = written_name(pipeline)
-    folder: Path = arguments.state or pipeline_state_dir(pipeline, verb, name)
-    if arguments.state is None:
-        claim_state_dir(folder, pipeline)
-    if fresh:
-        shutil.rmtree(folder, ignore_errors=True)
-        claim_state_dir(folder, pipeline)
-    return folder
-
-
-def make_absolute(arguments: argparse.Namespace, *names: str) -> None:
-    """Make paths of the command line absolute: the paths in a pipeline file are relative to the
-    file, in whatever folder the shell is.
-    """
-    for name in names:
-        value = getattr(arguments, name)
-        if isinstance(value, list):
-            setattr(arguments, name, [path.absolute() for path in value])
-        elif value is not None:
-            setattr(arguments, name, value.absolute())
 
 
 async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:

@@ -134,8 +134,8 @@ def pipeline_state_dir(pipeline: Path, verb: str, name: str = "") -> Path:
     return default_state_dir() / verb / f"{pipeline.stem}-{digest}"
 
 
-def claim_state_dir(folder: Path, pipeline: Path) -> None:
-    """Note in a state folder to which pipeline file it belongs.
+def claim_state_dir(folder: Path, pipeline: Path, *, fresh: bool = False) -> None:
+    """Note in a state folder to which pipeline file it belongs; `fresh` removes what is in it.
 
     Raises:
         ConfigError: `pipeline.name_taken`: to another one, which is still there;
@@ -146,6 +146,8 @@ def claim_state_dir(folder: Path, pipeline: Path) -> None:
         other = Path(owner.read_text(encoding="utf-8"))
         if other != path and other.is_file():
             raise _name_taken(path, other)
+    if fresh:
+        shutil.rmtree(folder, ignore_errors=True)
     prepare_folder(folder)
     owner.write_text(str(path), encoding="utf-8")
 

@@ -48,6 +48,20 @@ def test_two_files_of_one_name_do_not_share_their_offsets(tmp_path, state_home):
     assert "--state" in caught.value.diagnostic.fix
 
 
+def test_a_fresh_start_forgets_the_state_of_its_own_pipeline_alone(tmp_path, state_home):
+    one, other = pipeline(tmp_path / "one"), pipeline(tmp_path / "other")
+    folder = pipeline_state_dir(one, "run", "copy")
+    claim_state_dir(folder, one)
+    (folder / "offsets").touch()
+    with pytest.raises(ConfigError, match=str(one)):
+        claim_state_dir(folder, other, fresh=True)
+    assert (folder / "offsets").exists()
+    claim_state_dir(folder, one, fresh=True)
+    assert not (folder / "offsets").exists()
+    with pytest.raises(ConfigError, match=str(one)):
+        claim_state_dir(folder, other)
+
+
 def test_a_pipeline_without_a_name_is_its_path(tmp_path, state_home):
     one, other = pipeline(tmp_path / "one"), pipeline(tmp_path / "other")
     assert pipeline_state_dir(one, "run") != pipeline_state_dir(other, "run")
