@@ -167,18 +167,21 @@ func (c *chunks) add(batch *recordv1.Batch) ([]byte, bool, error) {
 		return nil, false, Defectf("wire.chunk.order", "expected chunk %d, got %d",
 			len(c.parts), batch.Chunk)
 	}
-	if batch.Chunk == 0 && !batch.MoreChunks {
-		data, err := dataOf(batch)
-		return data, true, err
+	data, err := dataOf(batch)
+	if err != nil {
+		return nil, false, err
 	}
-	c.parts = append(c.parts, batch.GetData())
-	if c.size += len(batch.GetData()); c.size > chunksMost {
+	if batch.Chunk == 0 && !batch.MoreChunks {
+		return data, true, nil
+	}
+	c.parts = append(c.parts, data)
+	if c.size += len(data); c.size > chunksMost {
 		return nil, false, Defectf("wire.batch.too_large", "a batch is larger than %d bytes", chunksMost)
 	}
 	if batch.MoreChunks {
 		return nil, false, nil
 	}
-	data := bytes.Join(c.parts, nil)
+	data = bytes.Join(c.parts, nil)
 	c.parts, c.size = nil, 0
 	return data, true, nil
 }

@@ -33,12 +33,12 @@ func canRead(message *recordv1.MemoryFile) bool {
 	return err == nil
 }
 
-// dataOf returns the rows of a frame that is no chunk, from its memory file when it has one.
+// dataOf returns the data of a frame, from its memory file when it has one: then it is no chunk.
 func dataOf(batch *recordv1.Batch) ([]byte, error) {
 	if batch.MemoryFile == nil {
 		return batch.GetData(), nil
 	}
-	if len(batch.GetData()) > 0 {
+	if len(batch.GetData()) > 0 || batch.Chunk > 0 || batch.MoreChunks {
 		return nil, brokenMemoryFile("batch %d has rows beside its memory file", batch.Seq)
 	}
 	return readMemoryFile(batch.MemoryFile)

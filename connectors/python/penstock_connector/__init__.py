@@ -23,7 +23,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 - `trace_parent`: the trace that a call of the host is a part of
 """
 
-from penstock_connector._config import ForeignKey, key
+from penstock_connector._config import CompatibilityKey, key
 from penstock_connector._connector import ApplyAction, Connector, NoConfig
 from penstock_connector._errors import (
     AuthError,
@@ -51,6 +51,7 @@ __all__ = [
     "BadRow",
     "Batch",
     "CommitMode",
+    "CompatibilityKey",
     "ConfigError",
     "Connector",
     "ConnectorError",
@@ -59,7 +60,6 @@ __all__ = [
     "Dataset",
     "FailedRowsError",
     "FencedError",
-    "ForeignKey",
     "Monitor",
     "NoConfig",
     "OffsetLostError",

@@ -33,7 +33,7 @@ class WithUnusedKeys(typing.Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ForeignKey:
+class CompatibilityKey:
     """What becomes of a key of another product in a configuration that comes from there.
 
     `why`: why it has no effect, for a warning; empty when its value says what is so anyway. With
@@ -46,11 +46,11 @@ class ForeignKey:
 
 
 @typing.runtime_checkable
-class WithForeignKeys(typing.Protocol):
+class WithCompatibilityKeys(typing.Protocol):
     """The type of a configuration that knows keys of another product."""
 
     @classmethod
-    def foreign_key(cls, name: str, value: str) -> ForeignKey | None:
+    def compatibility_key(cls, name: str, value: str) -> CompatibilityKey | None:
         """Return what becomes of a key; None when it is unknown there, too."""
 
 
@@ -211,19 +211,21 @@ def read_config(
     return config, []
 
 
-def foreign_keys(config_type: type, given: Mapping[str, str]) -> dict[str, ForeignKey]:
+def compatibility_keys(config_type: type, given: Mapping[str, str]) -> dict[str, CompatibilityKey]:
     """Return the keys of another product in a configuration."""
-    if not issubclass(config_type, WithForeignKeys):
+    if not issubclass(config_type, WithCompatibilityKeys):
         return {}
     keys = keys_of(config_type)
-    found = {name: config_type.foreign_key(name, given[name]) for name in given if name not in keys}
+    found = {
+        name: config_type.compatibility_key(name, given[name]) for name in given if name not in keys
+    }
     return {name: key for name, key in found.items() if key is not None}
 
 
 def _unknown_key(
     config_type: type, name: str, value: str, keys: Mapping[str, KeyField]
 ) -> ConfigError | None:
-    found = foreign_keys(config_type, {name: value}).get(name)
+    found = compatibility_keys(config_type, {name: value}).get(name)
     if found is None:
         return ConfigError(
             "config.unknown_key",

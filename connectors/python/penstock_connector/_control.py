@@ -22,7 +22,7 @@ from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock_connector._alterable import Alterable
 from penstock_connector._calls import fail, refuse_unimplemented
-from penstock_connector._config import WithUnusedKeys, foreign_keys, keys_of, read_config
+from penstock_connector._config import WithUnusedKeys, compatibility_keys, keys_of, read_config
 from penstock_connector._connector import ApplyAction, Connector
 from penstock_connector._connectors import Connectors, configure
 from penstock_connector._errors import ConnectorError, as_connector_error
@@ -180,9 +180,9 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
                 shown = given.get(key.name, key.text(key.default))
                 if key.name in given or key.default is not None:
                     value.value = shown
-        for name, foreign in foreign_keys(kind.config_type, names).items():
-            if foreign.why and not foreign.refused:
-                values[name].diagnostics.append(_no_effect(name, foreign.why))
+        for name, theirs in compatibility_keys(kind.config_type, names).items():
+            if theirs.why and not theirs.refused:
+                values[name].diagnostics.append(_no_effect(name, theirs.why))
         for name, why in unused.items():
             values[name].diagnostics.append(_no_effect(name, why))
         for error in errors:

@@ -133,9 +133,10 @@ class Chunks:
     def add(self, batch: pb.Batch) -> bytes | pa.Buffer | None:
         """Return the whole data when `batch` is its last chunk, else None."""
         try:
+            in_memory = has_memory_file(batch)  # refuses chunks with one
             if not self._joiner.join(batch):
                 return None
-            return read_memory_file(batch.memory_file) if has_memory_file(batch) else batch.data
+            return read_memory_file(batch.memory_file) if in_memory else batch.data
         except BrokenChunksError as error:
             raise ConnectorError(_CODES[error.rule], str(error)) from None
         except BrokenMemoryFileError as error:

@@ -313,6 +313,8 @@ def test_broken_and_lost_memory_files_fail_a_put_by_name():
         os.close(broken.descriptor)
         with pytest.raises(RemoteError, match="rows beside its memory file"):
             put(file.message, data=b"rows")
+        with pytest.raises(RemoteError, match="rows beside its memory file"):
+            put(file.message, more_chunks=True)
         file.close()
         with pytest.raises(RemoteError) as caught:
             put(file.message)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from penstock_connector import ForeignKey
+from penstock_connector import CompatibilityKey
 
 _Found = TypeVar("_Found")
 
@@ -219,20 +219,20 @@ _AS_HERE: Final[Mapping[str, frozenset[str]]] = {
 """Values that say what is so anyway. Keys that have no reason above are refused with others."""
 
 
-def debezium_key(name: str, value: str) -> ForeignKey | None:
+def debezium_key(name: str, value: str) -> CompatibilityKey | None:
     """Return what becomes of a key of Debezium; None for a key that is not one of its."""
     same = _AS_HERE.get(name)
     if same is not None and value.strip().lower() in {one.lower() for one in same}:
-        return ForeignKey()
+        return CompatibilityKey()
     if (why := _WITHOUT_EFFECT.get(name) or _below(name, _WITHOUT_EFFECT_BELOW)) is not None:
-        return ForeignKey(why)
+        return CompatibilityKey(why)
     refused = _REFUSED.get(name) or _below(name, _REFUSED_BELOW)
     if refused is not None:
-        return ForeignKey(refused[0], fix=refused[1] or "Remove it.", refused=True)
+        return CompatibilityKey(refused[0], fix=refused[1] or "Remove it.", refused=True)
     if same is None:
         return None
     valid = ", ".join(sorted(same))
-    return ForeignKey(
+    return CompatibilityKey(
         f"with {value[:100]!r} it would do what this source does not do",
         fix=f"Write {valid}, or remove it." if valid else "Remove it.",
         refused=True,

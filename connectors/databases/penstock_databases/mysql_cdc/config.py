@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock_connector import ConfigError, ConnectorError, ForeignKey, key
+from penstock_connector import CompatibilityKey, ConfigError, ConnectorError, key
 from penstock_connector.connection import Retry
 from penstock_connector.reach import Reaching
 from penstock_databases.cdc.debezium_keys import debezium_key
@@ -97,7 +97,7 @@ class MysqlCdcConfig(Reaching):
     )
 
     @classmethod
-    def foreign_key(cls, name: str, value: str) -> ForeignKey | None:
+    def compatibility_key(cls, name: str, value: str) -> CompatibilityKey | None:
         """Return what becomes of a key of Debezium."""
         return debezium_key(name, value)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from penstock_connector import ConfigError, ForeignKey, Pattern, key
+from penstock_connector import CompatibilityKey, ConfigError, Pattern, key
 from penstock_connector.connection import Retry
 from penstock_connector.reach import Reaching
 from penstock_connector.tables.names import TableId
@@ -122,10 +122,12 @@ class PostgresCdcConfig(Reaching):
     )
 
     @classmethod
-    def foreign_key(cls, name: str, value: str) -> ForeignKey | None:
+    def compatibility_key(cls, name: str, value: str) -> CompatibilityKey | None:
         """Return what becomes of a key of Debezium."""
         if name.startswith("signal."):
-            return ForeignKey("no signals are read; a connector of its own reads a table again")
+            return CompatibilityKey(
+                "no signals are read; a connector of its own reads a table again"
+            )
         return debezium_key(name, value)
 
     def __post_init__(self) -> None:
