@@ -60,6 +60,7 @@ class FakeWorker:
         self.seen = 0
         self.held: dict[str, Held] = {}
         self.wanted: dict[str, int] = {}
+        self._reported: dict[str, TaskStatus] = {}
         self._moves = moves
 
     def take(self, assign: WorkerAssignment, now: int) -> None:
@@ -94,13 +95,18 @@ class FakeWorker:
         """Return the tasks that have not let go: one that is STOPPED has."""
         return [id_ for id_, held in self.held.items() if held.state is not TaskState.STOPPED]
 
-    def report(self) -> Report:
-        """Say what is held."""
+    def report(self, *, whole: bool = False) -> Report:
+        """Say what is held, or what has changed since the last report."""
         tasks = {
             id_: TaskStatus(id_, "", held.epoch, held.state, held.diagnostic)
             for id_, held in self.held.items()
         }
-        return Report(self.member.id, self.seen, tasks)
+        before, self._reported = self._reported, tasks
+        if whole:
+            return Report(self.member.id, self.seen, tasks)
+        changed = {id_: one for id_, one in tasks.items() if before.get(id_) != one}
+        released = frozenset(before.keys() - tasks.keys())
+        return Report(self.member.id, self.seen, changed, released)
 
 
 class Simulation:
@@ -286,4 +292,4 @@ class Simulation:
 
     def _open(self, worker: FakeWorker) -> None:
         self.cluster.workers.open_session(worker.member.id)
-        self.cluster.record_report(worker.report(), self.now)
+        self.cluster.record_report(worker.report(whole=True), self.now)

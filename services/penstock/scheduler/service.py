@@ -49,6 +49,12 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
             return
         if not first.worker_id:
             raise _missing_worker_id()
+        if first.partial:
+            raise ConfigError(
+                "scheduler.partial_first_report",
+                f"the first report of worker {first.worker_id[:100]} names only some of its tasks",
+                fix="Name all tasks in the first report of a session.",
+            )
         leader = self._scheduler.leader()
         outbox = leader.open_session(_member(first))
         leader.record_report(_report(first))
@@ -174,7 +180,8 @@ def _member(request: pb.SessionRequest) -> Member:
 
 def _report(request: pb.SessionRequest) -> Report:
     tasks = {task.task_id: TASK_STATUS.from_proto(task) for task in request.tasks}
-    return Report(request.worker_id, request.seen_revision, tasks)
+    released = frozenset(request.released_tasks) if request.partial else None
+    return Report(request.worker_id, request.seen_revision, tasks, released)
 
 
 def _statuses(leader: Leader, name: str) -> Iterator[ConnectorStatus]:

@@ -143,17 +143,26 @@ class FakeWorker:
             self.error = error
 
     async def _reports(self) -> AsyncIterator[pb.SessionRequest]:
+        before: dict[str, TaskStatus] | None = None
         while True:
             found, self._found = self._found, []
+            held, known = dict(self.held), before or {}
             yield pb.SessionRequest(
                 monitors=found,
                 worker_id=self.id,
                 name=self.name,
                 address=f"unix:/{self.id}",
                 seen_revision=self.seen,
-                tasks=[TASK_STATUS.to_proto(status) for status in self.held.values()],
+                tasks=[
+                    TASK_STATUS.to_proto(status)
+                    for id_, status in held.items()
+                    if status != known.get(id_)
+                ],
+                partial=before is not None,
+                released_tasks=known.keys() - held.keys(),
                 **self.rest,
             )
+            before = held
             await self._news.wait()
             self._news.clear()
 

@@ -64,6 +64,20 @@ def test_a_session_without_an_id_or_for_another_worker_is_refused(mesh):
     mesh(test)
 
 
+def test_a_session_that_begins_with_a_part_of_the_tasks_is_refused(mesh):
+    """The tasks that it does not name would count as released, and would start elsewhere."""
+
+    async def test(mesh):
+        async def reports():
+            yield pb.SessionRequest(worker_id="w1", partial=True)
+
+        with pytest.raises(ConfigError, match=r"scheduler\.partial_first_report.*worker w1"):
+            async for _ in mesh.first.client.open_session(reports()):
+                pass
+
+    mesh(test)
+
+
 def test_a_plan_with_too_many_tasks_is_refused_whole(mesh):
     async def test(mesh):
         worker = mesh.join("w1")

@@ -65,11 +65,11 @@ class TaskRegistry:
     def take_replan_requests(self) -> dict[str, str]:
         return {}
 
-    def statuses(self, *, monitors: bool = False) -> list[TaskStatus]:
-        return [
-            TaskStatus(i, "orders", e, TaskState.RUNNING, self.said)
-            for i, e in sorted(self.held.items())
-        ]
+    def fingerprints(self) -> dict[str, tuple[object, ...]]:
+        return {id_: (epoch, self.said) for id_, epoch in self.held.items()}
+
+    def status(self, id_: str) -> TaskStatus:
+        return TaskStatus(id_, "orders", self.held[id_], TaskState.RUNNING, self.said)
 
     async def changes(self) -> AsyncIterator[None]:
         while True:
@@ -83,6 +83,7 @@ class Scheduler(api.SchedulerServiceServicer):
 
     def __init__(self) -> None:
         self.reports: list[pb.SessionRequest] = []
+        self._held: dict[str, int] = {}
         self.sessions = self.open = 0
         self.say: asyncio.Queue[pb.SessionResponse | None] = asyncio.Queue()
         self.refuse: Exception | None = None
@@ -103,14 +104,19 @@ class Scheduler(api.SchedulerServiceServicer):
     async def _listen(self, requests: Any) -> None:
         async for report in requests:
             self.reports.append(report)
+            if not report.partial:
+                self._held.clear()
+            for id_ in report.released_tasks:
+                del self._held[id_]
+            self._held |= {task.task_id: task.epoch for task in report.tasks}
 
     @property
     def last(self) -> pb.SessionRequest:
         return self.reports[-1] if self.reports else pb.SessionRequest()
 
     def held(self) -> dict[str, int]:
-        """Return the tasks of the last report."""
-        return {task.task_id: task.epoch for task in self.last.tasks}
+        """Return the tasks that the worker holds, as of the last report."""
+        return dict(self._held)
 
 
 class Bench:

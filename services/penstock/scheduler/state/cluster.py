@@ -162,11 +162,16 @@ class Cluster:
 
     def record_report(self, report: Report, now: float) -> bool:
         """Record the report of a worker; returns whether it may change a decision."""
-        changed = self.workers.record_report(report)
         session = self.workers.sessions.get(report.worker)
         if session is None:
             return False
-        for id_ in session.sent_tasks.keys() | report.tasks.keys():
+        is_new = not report.is_partial or session.seen_revision != report.seen_revision
+        changed = self.workers.record_report(report)
+        # a task that is not in a new assignment failed, and one with a history recovers in time
+        concerned = session.tasks.keys() | session.sent_tasks.keys()
+        if not is_new:
+            concerned &= report.tasks.keys() | (report.released or set()) | self.restarts.known()
+        for id_ in concerned:
             spec, owned = self._specs.get(id_), self._owned.get(id_)
             if spec is None or owned is None or id_ in self._leaving:
                 continue

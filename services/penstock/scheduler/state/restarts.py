@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -154,6 +155,10 @@ class RestartTracker:
     def history(self, task_id: str) -> RestartHistory | None:
         """Return the history of a task, if it has one."""
         return self._histories.get(task_id)
+
+    def known(self) -> AbstractSet[str]:
+        """Return the tasks that have a history."""
+        return self._histories.keys()
 
     def record_report(
         self,

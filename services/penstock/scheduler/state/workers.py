@@ -9,6 +9,7 @@ before that (self-fencing), and the epoch of the next owner fences what is left 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -53,11 +54,20 @@ class Report:
     """The report of a worker: the revision of the newest assignment that it has accepted, and *all*
     tasks that it holds, in whatever state. A worker holds a task from the moment it accepted the
     assignment until the task has stopped and has released all its resources.
+
+    A partial report has `released`, the tasks that are no longer held; tasks that it names nowhere
+    are as in the reports before.
     """
 
     worker: str
     seen_revision: int
     tasks: Mapping[str, TaskStatus]
+    released: frozenset[str] | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it names only the tasks that changed."""
+        return self.released is not None
 
 
 @dataclass(slots=True)
@@ -67,7 +77,7 @@ class Session:
     seen_revision: int = 0
     sent_revision: int = 0
     sent_tasks: SentTasks = field(default_factory=dict)
-    tasks: Mapping[str, TaskStatus] = field(default_factory=dict)
+    tasks: dict[str, TaskStatus] = field(default_factory=dict)
     has_reported: bool = False
 
     def has_released(self, task_id: str, epoch: int) -> bool:
@@ -162,10 +172,21 @@ class Workers:
         session = self._sessions.get(report.worker)
         if session is None:
             return False
-        before = (session.has_reported, session.seen_revision, _states(session.tasks))
-        session.seen_revision, session.tasks = report.seen_revision, report.tasks
-        session.has_reported = True
-        return before != (True, report.seen_revision, _states(report.tasks))
+        released: AbstractSet[str] = session.tasks.keys() - report.tasks.keys()
+        if report.released is not None:
+            released &= report.released
+        tasks = session.tasks
+        changed = (
+            not session.has_reported
+            or session.seen_revision != report.seen_revision
+            or bool(released)
+            or any(_state(one) != _state(tasks.get(id_)) for id_, one in report.tasks.items())
+        )
+        for id_ in released:
+            del tasks[id_]
+        tasks.update(report.tasks)
+        session.seen_revision, session.has_reported = report.seen_revision, True
+        return changed
 
     def record_sent(self, worker: str, revision: int, tasks: SentTasks) -> None:
         """Record the assignment that is being sent to a worker."""
@@ -273,5 +294,5 @@ class Workers:
         return self._now - since >= DISCONNECTED_AFTER_S
 
 
-def _states(tasks: Mapping[str, TaskStatus]) -> dict[str, tuple[int, TaskState]]:
-    return {id_: (status.epoch, status.state) for id_, status in tasks.items()}
+def _state(status: TaskStatus | None) -> tuple[int, TaskState] | None:
+    return None if status is None else (status.epoch, status.state)

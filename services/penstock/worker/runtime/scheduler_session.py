@@ -25,9 +25,8 @@ from penstock.model.connector import TargetState, TaskPlan
 from penstock.model.errors import PenstockError
 from penstock.wire.config import CONNECTOR
 from penstock.wire.connector import PLAN
-from penstock.wire.message_budget import MessageBudget
-from penstock.wire.worker import status_to_proto
 from penstock.worker.runtime.task_registry import TaskRegistry
+from penstock.worker.runtime.task_reports import TaskReports
 from penstock.worker.task.supervisor import Assignment, KeptTask
 
 log = logging.getLogger(__name__)
@@ -154,21 +153,22 @@ class SchedulerSession:
         self._news.set()
 
     async def _reports(self) -> AsyncIterator[pb.SessionRequest]:
+        """Yield the requests of one session."""
+        task_reports = TaskReports(self._task_registry)
         while True:
             self._news.clear()
             began = time.monotonic()
             report = self._report()
+            task_reports.add_to(report)
             spent_s = time.monotonic() - began
             yield report
             await self._record_report()
-            # a thousand tasks that start change all the time, and a report has all of them
             await asyncio.sleep(report_pause_s(spent_s, self._interval_s))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_s):
                     await self._news.wait()
 
     def _report(self) -> pb.SessionRequest:
-        brief, held = MessageBudget(), self._task_registry.statuses(monitors=True)
         return pb.SessionRequest(
             worker_id=self._identity.id,
             name=self._identity.name,
@@ -177,7 +177,6 @@ class SchedulerSession:
             capacity=self._identity.capacity,
             draining=self._draining,
             seen_revision=self._seen_revision,
-            tasks=[status_to_proto(one, brief) for one in held],
             monitors=[
                 pb.MonitorReport(generation=generation, replan=reason)
                 for generation, reason in self._task_registry.take_replan_requests().items()

@@ -94,12 +94,20 @@ class TaskRegistry:
         unit = entry.task if entry is not None else None
         return unit if isinstance(unit, Task) else None
 
-    def statuses(self, *, monitors: bool = False) -> list[TaskStatus]:
-        """Return the statuses of the tasks, ordered by id; with `monitors`, also those of
-        monitors.
+    def statuses(self) -> list[TaskStatus]:
+        """Return the statuses of the tasks without the monitors, ordered by id."""
+        shown = (id_ for id_, entry in self._entries.items() if not entry.monitor)
+        return [self.status(id_) for id_ in sorted(shown)]
+
+    def fingerprints(self) -> dict[str, tuple[object, ...]]:
+        """Return the fingerprints of all tasks and monitors by id: see
+        `TaskSupervisor.fingerprint`.
         """
-        shown = (id_ for id_, entry in self._entries.items() if monitors or not entry.monitor)
-        return [_entry_status(id_, self._entries[id_]) for id_ in sorted(shown)]
+        return {id_: _entry_fingerprint(id_, entry) for id_, entry in self._entries.items()}
+
+    def status(self, id_: str) -> TaskStatus:
+        """Return the status of a registered task or monitor."""
+        return _entry_status(id_, self._entries[id_])
 
     def request_replan(self, generation: str, reason: str) -> None:
         """Record that the monitor of a connector requests another plan. The last request of each is
@@ -196,6 +204,13 @@ class TaskRegistry:
     async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
+
+
+def _entry_fingerprint(id_: str, entry: _Entry) -> tuple[object, ...]:
+    wanted, task = entry.wanted, entry.task
+    if task is not None and (wanted is None or task.epoch == wanted.epoch):
+        return task.fingerprint()
+    return (_entry_status(id_, entry),)
 
 
 def _entry_status(id_: str, entry: _Entry) -> TaskStatus:

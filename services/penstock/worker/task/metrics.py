@@ -240,6 +240,20 @@ class TaskCounters:
         """Number of datasets without counts of their own. It stops at 1,000."""
         return len(self._others)
 
+    def fingerprint(self) -> tuple[object, ...]:
+        """Return values of which one changes with each event of the task."""
+        return (
+            self.batches,
+            self.bytes_read,
+            self.rows_under_way,
+            self.bytes_left,
+            self.rows_left,
+            self.retries,
+            self.commits_failed,
+            self.last_error_ms,
+            self.plugin_metrics(),
+        )
+
     def snapshot(self, times: StateTimes, starts: Mapping[str, int]) -> TaskMetrics:
         """Return the metrics of the task. `starts` has the counts of its starts, by field of
         `TaskMetrics`.

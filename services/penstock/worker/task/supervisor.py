@@ -132,6 +132,18 @@ class TaskSupervisor(ABC):
             restarts_in_a_row=self._restarts_in_a_row,
         )
 
+    def fingerprint(self) -> tuple[object, ...]:
+        """Return what the scheduler must learn soon. While it is equal, only metrics that depend on
+        the time have changed.
+        """
+        return (
+            self.epoch,
+            self._state,
+            self._diagnostic,
+            self._restarts,
+            self._restarts_in_a_row,
+        )
+
     @abstractmethod
     def update(self, wanted: Assignment) -> None:
         """Apply an assignment of the same epoch."""

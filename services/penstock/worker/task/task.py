@@ -195,6 +195,10 @@ class Task(TaskSupervisor):
             plugin_metrics=counters.plugin_metrics(),
         )
 
+    def fingerprint(self) -> tuple[object, ...]:
+        """Return what the scheduler must learn soon: also counters."""
+        return (*super().fingerprint(), self._version, *self._counters.fingerprint())
+
     def _on_run_state(self, state: TaskState) -> None:
         """Apply the state of a run. Its first state means that source and sink are open."""
         if self._running_since is None:

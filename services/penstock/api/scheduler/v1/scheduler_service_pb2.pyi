@@ -31,7 +31,7 @@ RUN_STATE_STOPPED: RunState
 RUN_STATE_COMPLETED: RunState
 
 class SessionRequest(_message.Message):
-    __slots__ = ("worker_id", "address", "labels", "tasks", "seen_revision", "name", "draining", "capacity", "monitors")
+    __slots__ = ("worker_id", "address", "labels", "tasks", "seen_revision", "name", "draining", "capacity", "monitors", "partial", "released_tasks")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,8 @@ class SessionRequest(_message.Message):
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_FIELD_NUMBER: _ClassVar[int]
     MONITORS_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_TASKS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     address: str
     labels: _containers.ScalarMap[str, str]
@@ -57,7 +59,9 @@ class SessionRequest(_message.Message):
     draining: bool
     capacity: float
     monitors: _containers.RepeatedCompositeFieldContainer[MonitorReport]
-    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[_worker_service_pb2.TaskStatus, _Mapping]]] = ..., seen_revision: _Optional[int] = ..., name: _Optional[str] = ..., draining: bool = ..., capacity: _Optional[float] = ..., monitors: _Optional[_Iterable[_Union[MonitorReport, _Mapping]]] = ...) -> None: ...
+    partial: bool
+    released_tasks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[_worker_service_pb2.TaskStatus, _Mapping]]] = ..., seen_revision: _Optional[int] = ..., name: _Optional[str] = ..., draining: bool = ..., capacity: _Optional[float] = ..., monitors: _Optional[_Iterable[_Union[MonitorReport, _Mapping]]] = ..., partial: bool = ..., released_tasks: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class MonitorReport(_message.Message):
     __slots__ = ("generation", "replan")
