@@ -169,11 +169,12 @@ func (e *encoder) hold(head *recordv1.Batch, data []byte) (held, error) {
 func ceil(number, by int64) int64 { return (number + by - 1) / by }
 
 // opened returns the first frame.
-func opened(needsCommit bool) *connectorv1.ReadResponse {
+func opened(needsCommit, endsWhenCaughtUp bool) *connectorv1.ReadResponse {
 	return &connectorv1.ReadResponse{Kind: &connectorv1.ReadResponse_Opened{
 		Opened: &connectorv1.ReadOpened{
 			Encoding:    recordv1.Encoding_ENCODING_ARROW_IPC,
 			NeedsCommit: needsCommit, HeartbeatEvery: durationpb.New(heartbeat), ConfirmsCommits: true,
+			EndsWhenCaughtUp: endsWhenCaughtUp,
 		},
 	}}
 }

@@ -50,18 +50,19 @@ type pump struct {
 	stopNow  context.CancelFunc
 	busy     atomic.Int64 // since when a method of the source runs, nanoseconds; 0: none does
 
-	mu          sync.Mutex
-	window      *window
-	checkpoints checkpoints
-	deadline    time.Time // of the drain; zero when there is none
-	stopped     bool
-	awaited     uint64
-	progress    *connectorv1.Progress
-	progressAt  time.Time
-	idle        bool // so was the newest progress
-	endWait     context.CancelFunc
-	failure     *Error
-	nextWait    time.Duration
+	mu            sync.Mutex
+	window        *window
+	checkpoints   checkpoints
+	deadline      time.Time // of the drain; zero when there is none
+	stopped       bool
+	awaited       uint64
+	progress      *connectorv1.Progress
+	progressAt    time.Time
+	idle          bool // so was the newest progress
+	endWait       context.CancelFunc
+	failure       *Error
+	nextWait      time.Duration
+	untilCaughtUp bool
 }
 
 func newPump(kind *kind, made source, partitions []Partition, order *connectorv1.ReadOpen) *pump {
@@ -71,7 +72,7 @@ func newPump(kind *kind, made source, partitions []Partition, order *connectorv1
 		frames:  make(chan *connectorv1.ReadResponse, framesMost),
 		changed: make(chan struct{}, 1), gone: make(chan struct{}), over: make(chan struct{}),
 		window: newWindow(), progress: &connectorv1.Progress{LagBytes: -1, LagRecords: -1}, idle: true,
-		nextWait: shortestWait,
+		nextWait: shortestWait, untilCaughtUp: order.UntilCaughtUp,
 	}
 	p.stopping, p.stopNow = context.WithCancel(context.Background())
 	return p
@@ -111,7 +112,7 @@ func (p *pump) live(init func() error, partitions []Partition) *Error {
 	if err := p.call("Connect", connect); err != nil {
 		return err
 	}
-	p.send(opened(p.kind.source.NeedsCommit))
+	p.send(opened(p.kind.source.NeedsCommit, p.untilCaughtUp && p.endsWhenCaughtUp(partitions)))
 	if err := p.read(partitions); err != nil {
 		return err
 	}
@@ -139,19 +140,58 @@ func (p *pump) read(partitions []Partition) *Error {
 				return p.readAll(partitions, err)
 			}
 		}
-		if err := p.took(batch); err != nil {
-			return err
+		if batch != nil {
+			if err := p.took(batch); err != nil {
+				return err
+			}
+		}
+		if done, err := p.caughtUp(); err != nil || done {
+			return p.readAll(partitions, err)
+		}
+		if batch == nil {
+			if err := p.rest(); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-func (p *pump) took(batch *Batch) *Error {
-	if batch == nil {
-		if err := p.tellProgress(true, false); err != nil {
-			return err
-		}
-		return p.wait()
+// endsWhenCaughtUp tells whether the source says when it has caught up, or ends by itself.
+func (p *pump) endsWhenCaughtUp(partitions []Partition) bool {
+	if _, ok := p.source.(CatchesUp); ok {
+		return true
 	}
+	for _, one := range partitions {
+		if !one.Bounded {
+			return false
+		}
+	}
+	return p.kind.source.Bounded
+}
+
+// caughtUp tells whether the task is to end, and has nothing more to give. A batch that a drain cut
+// short is not announced in whole.
+func (p *pump) caughtUp() (done bool, failure *Error) {
+	source, ok := p.source.(CatchesUp)
+	if !ok || !p.untilCaughtUp || p.isEnding() {
+		return false, nil
+	}
+	failure = p.call("CaughtUp", func() error {
+		done = source.CaughtUp()
+		return nil
+	})
+	return done, failure
+}
+
+// rest waits for more rows.
+func (p *pump) rest() *Error {
+	if err := p.tellProgress(true, false); err != nil {
+		return err
+	}
+	return p.wait()
+}
+
+func (p *pump) took(batch *Batch) *Error {
 	p.nextWait = shortestWait
 	if err := asError(p.emit(batch), p.kind.name+".ReadBatch"); err != nil {
 		return err

@@ -60,7 +60,7 @@ type BadRow struct {
 
 // Source reads. One task is one Source; its methods are called by one goroutine at a time, in this
 // order: Init, Connect, then ReadBatch over and over, and Close at the end, always. Embed Base for
-// those that have nothing to do. What else a source may have: Acker, Finisher, Waiter, Remainer,
+// those that have nothing to do. What else a source may have: Acker, Finisher, CatchesUp, Waiter, Remainer,
 // Measurer.
 type Source[C any] interface {
 	// Init takes the configuration. Comes first, once.
@@ -84,6 +84,14 @@ type Acker interface {
 type Finisher interface {
 	// Finished tells whether it has given all its rows. Asked after a nil batch.
 	Finished() bool
+}
+
+// CatchesUp is a source without an end that can end a copy. Other sources that are not Bounded are
+// refused with until.caught.up.
+type CatchesUp interface {
+	// CaughtUp tells whether everything was given that was there when the task connected. Asked
+	// after each ReadBatch, and only when the user wants an end.
+	CaughtUp() bool
 }
 
 // Waiter is a source that can block until there is more.

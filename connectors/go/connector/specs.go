@@ -20,7 +20,7 @@ func (s SourceSpec[C]) kind() *kind {
 	}
 	made.plan = func(config any, maxTasks int, known []Partition) ([]Partition, error) {
 		if s.Plan == nil {
-			return []Partition{{Key: Fields{"source": s.Name}}}, nil
+			return []Partition{{Key: Fields{"source": s.Name}, Bounded: s.Bounded}}, nil
 		}
 		return s.Plan(config.(C), maxTasks, known)
 	}

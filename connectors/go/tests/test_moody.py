@@ -102,6 +102,17 @@ def test_a_source_that_awaits_a_commit_is_confirmed_and_goes_on(bed):
         assert task.until("checkpoint").checkpoint.checkpoint_id == 2
 
 
+def test_a_source_without_an_end_ends_when_it_has_caught_up(bed):
+    with source_task(Moody, {"mode": "endless"}, until_caught_up=True, bed=bed) as task:
+        assert task.opened.ends_when_caught_up
+        assert len(task.all_rows()) == 6
+        assert task.seen[-1].HasField("drained")
+    with source_task(Moody, {"mode": "endless"}, epoch=2, bed=bed) as task:
+        assert not task.opened.ends_when_caught_up
+        with pytest.raises(TimeoutError):
+            task.until("drained", timeout=0.5)
+
+
 @pytest.mark.parametrize(
     ("mode", "code"),
     [

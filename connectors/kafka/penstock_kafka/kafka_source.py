@@ -131,6 +131,7 @@ class KafkaSource(Source[KafkaSourceConfig]):
             config.batch_rows,
             config.positions,
             config.consumer.get("group.id", ""),
+            tells_end=self.until_caught_up,
         )
         self._reader = TopicReader(reading, partitions)
 
@@ -141,6 +142,10 @@ class KafkaSource(Source[KafkaSourceConfig]):
     def wait(self, timeout: float) -> None:
         """Block until there are messages."""
         self._reader.wait(timeout)
+
+    def caught_up(self) -> bool:
+        """Return whether every partition was read to its end."""
+        return self._reader.caught_up()
 
     def ack(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
         """Commit to the consumer group how far all rows are durable."""

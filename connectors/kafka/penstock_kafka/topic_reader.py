@@ -93,6 +93,7 @@ class Reading:
         batch_rows: Most messages of a batch.
         positions: Whether rows say where their messages are.
         group: Consumer group to which offsets of durable rows are committed; empty: none.
+        tells_end: Whether it can say that the partitions were read to their ends.
     """
 
     broker: Broker
@@ -101,6 +102,7 @@ class Reading:
     batch_rows: int
     positions: bool = False
     group: str = ""
+    tells_end: bool = False
 
 
 class TopicReader:
@@ -119,6 +121,8 @@ class TopicReader:
         self._failure: ConnectorError | None = None
         self._fail_by = 0.0
         self._unconfirmed: dict[str, int] = {}
+        self._at_end: set[tuple[str, int]] = set()
+        self._ends: dict[tuple[str, int], int] | None = None
         self._decoders: dict[str, MessageDecoder] = {}
         self._group = GroupMirror(reading.group, partitions)
         settings = self._broker.settings(
@@ -132,6 +136,7 @@ class TopicReader:
             queued_min_messages=_QUEUED,
             fetch_queue_backoff_ms=_QUEUE_BACKOFF_MS,
             fetch_message_max_bytes=_FETCH_BYTES,
+            enable_partition_eof=reading.tells_end,
         )
         settings["on_commit"] = self._group.note
         self._consumer = self._broker.open(Consumer, settings)
@@ -201,6 +206,18 @@ class TopicReader:
         self._group.commit(self._consumer)
         self._poll(min(timeout, 0.1))
 
+    def caught_up(self) -> bool:
+        """Return whether every partition was read as far as it went at the first question, or to an
+        end: behind the last message there may be marks of transactions, which are no messages.
+        """
+        if self._ends is None:
+            self._ends = {
+                key: bounds(self._broker, self._consumer, *key)[1] for key in self._partitions
+            }
+        return not self._pending and all(
+            key in self._at_end or self._next[key] >= end for key, end in self._ends.items()
+        )
+
     def ack(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
         """Commit to the consumer group how far all rows are durable."""
         for id_, offset in offsets.items():
@@ -253,6 +270,9 @@ class TopicReader:
             return False
         if error.code() == NO_GROUP:
             self._group.note(error, ())
+            return True
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its only name
+            self._at_end.add(place)
             return True
         if error.code() not in OFFSET_LOST or place not in self._partitions:
             raise to_connector_error(

@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from confluent_kafka import Producer
 from penstock_kafka import KafkaSource
 from penstock_kafka.topic_reader import TopicReader
 
@@ -59,6 +60,27 @@ def test_a_read_goes_on_at_its_offset(kafka, topic):
     with source_task(KafkaSource, config(kafka, topic), offsets=offsets) as task:
         rest = task.rows(3)
     assert [row["n"] for row in [*first, *rest]] == list(range(5))
+
+
+def test_a_copy_ends_behind_the_last_message(kafka, topic):
+    """Also where a partition is empty, and where marks of transactions stand behind messages."""
+    kafka.create_topic(topic, 3)
+    kafka.produce(topic, [(None, b'{"n": %d}' % n) for n in range(5)], partition=1)
+    writer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic})
+    writer.init_transactions(30)
+    for number, end in ((5, writer.commit_transaction), (99, writer.abort_transaction)):
+        writer.begin_transaction()
+        writer.produce(topic, b'{"n": %d}' % number, partition=2)
+        writer.flush(30)
+        end(30)
+    with source_task(KafkaSource, config(kafka, topic), until_caught_up=True) as task:
+        assert sorted(row["n"] for row in task.all_rows()) == list(range(6))
+        task.commit()
+    kafka.produce(topic, [(None, b'{"n": 6}')])
+    with source_task(
+        KafkaSource, config(kafka, topic), offsets=task.offsets, until_caught_up=True
+    ) as task:
+        assert [row["n"] for row in task.all_rows()] == [6]
 
 
 def test_a_group_is_told_how_far_rows_are_durable(kafka, topic):

@@ -59,12 +59,15 @@ class Encoder:
             most_bytes=min(CUT_MOST, self._message_most * 3 // 4),
         )
 
-    def opened(self, kind: type[Source[Any]]) -> pb.ReadResponse:
+    def opened(
+        self, kind: type[Source[Any]], *, ends_when_caught_up: bool = False
+    ) -> pb.ReadResponse:
         """Return the first frame."""
         opened = pb.ReadOpened(
             encoding=record_pb.ENCODING_ARROW_IPC,
             needs_commit=kind.needs_commit or kind.ack is not Source.ack,
             confirms_commits=True,
+            ends_when_caught_up=ends_when_caught_up,
         )
         opened.heartbeat_every.FromTimedelta(timedelta(seconds=HEARTBEAT))
         return pb.ReadResponse(opened=opened)

@@ -52,6 +52,7 @@ class Pump:
         *,
         task_id: str,
         epoch: int,
+        until_caught_up: bool = False,
     ) -> None:
         self.task_id = task_id
         self.epoch = epoch
@@ -60,6 +61,7 @@ class Pump:
         self.ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._source = source
+        source.until_caught_up = until_caught_up
         self._encoder = encoder
         self._outbox = outbox
         self._window = Window()
@@ -156,7 +158,8 @@ class Pump:
         try:
             self._call("init", lambda: self._source.init(config))
             self._call("connect", lambda: self._source.connect(partitions))
-            self._outbox.put(self._encoder.opened(type(self._source)))
+            ends = self._source.until_caught_up and self._ends_when_caught_up(partitions)
+            self._outbox.put(self._encoder.opened(type(self._source), ends_when_caught_up=ends))
             self._read(partitions)
             self._finish()
         except BaseException as raised:  # noqa: BLE001 - reported to the host, which decides
@@ -195,16 +198,31 @@ class Pump:
             if batch is not None:
                 self._source._next_wait = _SHORTEST_WAIT  # noqa: SLF001 - the SDK's own field
                 self._emit(batch)
-                self._tell_progress(idle=False)
-            elif self._source.bounded and self._call("finished", self._source.finished):
+            if self._has_ended(batch):
                 self._tell_progress(idle=True, now=True)
                 self._outbox.put(*self._encoder.finished(partitions))
                 self._checkpoints.finish()
                 return
-            else:
-                self._tell_progress(idle=True)
+            self._tell_progress(idle=batch is None)
+            if batch is None:
                 self._stage = "wait"
                 self._source.wait(self._wait_most())
+
+    def _ends_when_caught_up(self, partitions: Sequence[Partition]) -> bool:
+        """Return whether the source says when it has caught up, or ends by itself."""
+        kind = type(self._source)
+        return kind.knows_caught_up() or (kind.bounded and all(one.bounded for one in partitions))
+
+    def _has_ended(self, batch: Batch | None) -> bool:
+        source = self._source
+        if batch is None and source.bounded and self._call("finished", source.finished):
+            return True
+        if not (source.until_caught_up and type(source).knows_caught_up()):
+            return False
+        with self._changed:
+            if self._stopped or self._draining is not None:
+                return False  # the batch may not be announced in whole
+        return bool(self._call("caught_up", source.caught_up))
 
     def _wait_most(self) -> float:
         if not self._idle:

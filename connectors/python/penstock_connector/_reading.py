@@ -113,6 +113,7 @@ class Reading:
             outbox,
             task_id=task_id,
             epoch=epoch,
+            until_caught_up=order.until_caught_up,
         )
         self._tasks.start(task_id, pump)
         pump.grant(order.credit)

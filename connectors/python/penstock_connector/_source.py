@@ -107,6 +107,7 @@ class Source(Alterable[C]):
         needs_commit: Wants `ack` because it prunes or acknowledges upstream.
         replayable: Reads the same rows again from any offset it gave out. Exactly once needs it.
         monitor_every: Seconds between two looks at whether `plan` gives other partitions; 0: never.
+        until_caught_up: The task ends once `caught_up` says so. Set before `connect`.
     """
 
     bounded: ClassVar[bool] = False
@@ -116,6 +117,7 @@ class Source(Alterable[C]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.until_caught_up = False
         self._woken = threading.Event()
         self._next_wait = _SHORTEST_WAIT
 
@@ -126,7 +128,7 @@ class Source(Alterable[C]):
         Must give the same partitions for the same configuration. `known` are those with stored
         offsets.
         """
-        return [Partition({"source": cls.name})]
+        return [Partition({"source": cls.name}, bounded=cls.bounded)]
 
     @classmethod
     def list_datasets(cls, config: C) -> Iterable[Dataset]:
@@ -191,6 +193,19 @@ class Source(Alterable[C]):
     def finished(self) -> bool:
         """Return whether a bounded source has given all its rows. Asked after a None."""
         return False
+
+    def caught_up(self) -> bool:
+        """Return whether everything was given that was there when the task connected.
+
+        Override it for a source without an end, so that a copy can end. Asked after each
+        `read_batch`, only when the user wants an end (`until.caught.up`).
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def knows_caught_up(cls) -> bool:
+        """Return whether it can say that it has caught up."""
+        return cls.caught_up is not Source.caught_up
 
     def remaining(self) -> tuple[int, int]:
         """Return the bytes and the rows that are left; -1 for unknown."""

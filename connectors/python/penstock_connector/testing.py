@@ -234,6 +234,7 @@ def source_task(
     batches: int = 0,
     epoch: int = 1,
     limits: types_pb.Limits | None = None,
+    until_caught_up: bool = False,
     bed: Testbed | None = None,
 ) -> Iterator[SourceTask]:
     """Run one task with all partitions that the source plans.
@@ -246,6 +247,7 @@ def source_task(
         batches: Batches that it may hold ready; 0 for any number.
         epoch: The task's epoch.
         limits: Limits of the host.
+        until_caught_up: The task is to end when it has caught up.
         bed: A server to use; one of its own when None.
     """
     if bed is None:
@@ -259,6 +261,7 @@ def source_task(
                 batches=batches,
                 epoch=epoch,
                 limits=limits,
+                until_caught_up=until_caught_up,
                 bed=own,
             ) as task,
         ):
@@ -278,6 +281,7 @@ def source_task(
         encodings=[record_pb.ENCODING_ARROW_IPC],
         limits=limits,
         credit=types_pb.Credit(bytes=credit, batches=batches),
+        until_caught_up=until_caught_up,
     )
     task = SourceTask(bed, order)
     try:

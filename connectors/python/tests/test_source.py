@@ -3,6 +3,7 @@
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import length_hint
 from typing import ClassVar
 
 import pyarrow as pa
@@ -319,6 +320,47 @@ def test_a_bounded_source_ends_its_partitions_and_itself(counter):
         assert len(task.all_rows()) == 3
         kinds = [frame.WhichOneof("kind") for frame in task.seen[-2:]]
         assert kinds == ["partition_done", "drained"]
+
+
+def test_a_source_without_an_end_ends_when_it_has_caught_up():
+    kind = script(batch(1), batch(2), caught_up=lambda task: not length_hint(task.script))
+    with source_task(kind, {}, until_caught_up=True) as task:
+        assert task.opened.ends_when_caught_up
+        assert [row["n"] for row in task.all_rows()] == [1, 2]
+        kinds = [frame.WhichOneof("kind") for frame in task.seen[-2:]]
+        assert kinds == ["partition_done", "drained"]
+
+
+def test_it_goes_on_where_nobody_wants_its_end():
+    kind = script(batch(1), caught_up=lambda _: True)
+    with source_task(kind, {}) as task:
+        assert not task.opened.ends_when_caught_up
+        task.until("checkpoint")
+        with pytest.raises(TimeoutError):
+            task.until("drained", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "ends"),
+    [
+        ({}, False),
+        ({"bounded": True}, True),
+        ({"bounded": True, "plan": classmethod(lambda *_: [Partition({"p": 1})])}, False),
+        ({"plan": classmethod(lambda *_: [Partition({"p": 1}, bounded=True)])}, False),
+    ],
+)
+def test_a_source_says_whether_it_will_end(fields, ends):
+    with source_task(script(**fields), {}, until_caught_up=True) as task:
+        assert task.opened.ends_when_caught_up is ends
+
+
+def test_a_source_that_has_caught_up_must_have_given_offsets():
+    kind = script(Batch([{"n": 1}]), caught_up=lambda task: not length_hint(task.script))
+    with (
+        source_task(kind, {}, until_caught_up=True) as task,
+        pytest.raises(RemoteError, match=r"source\.rows_without_offset"),
+    ):
+        task.until("drained")
 
 
 def test_rows_that_no_offset_follows_fail_a_source_that_finishes():

@@ -81,6 +81,10 @@ class QueueReader:
         """Whether there are messages that are on their way, or could be."""
         return self._next < self.end
 
+    def has_given(self, end: int) -> bool:
+        """Return whether all messages before an offset were taken."""
+        return not self.pieces and self._next >= end
+
     @property
     def buffered_rows(self) -> int:
         """About how many messages `pieces` have."""

@@ -202,6 +202,7 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         self._cluster = Cluster(self.config)
         self._masters: dict[str, str] = {}
         self._unread: set[QueueReader] = set()
+        self._ends: dict[QueueReader, int] | None = None
         self._readers = deque(self._reader(one) for one in partitions)
         self._fetcher = Fetcher(
             self._cluster, self.config.consumer_group, self.config.tags, tuple(self._readers)
@@ -266,6 +267,16 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         """Block until there are messages."""
         if not self._pending:
             self._fetcher.poll(min(timeout, 0.1))
+
+    def caught_up(self) -> bool:
+        """Return whether every queue was read as far as it went at the first question."""
+        if self._ends is None:
+            self._ends = {reader: self._end(reader) for reader in self._readers}
+        return not self._pending and all(one.has_given(end) for one, end in self._ends.items())
+
+    def _end(self, reader: QueueReader) -> int:
+        address = self._master(reader.topic, reader.queue)
+        return self._cluster.bounds(address, reader.topic, reader.queue.number)[1]
 
     def _decode_next(self) -> None:
         """Decode the messages of the next queue that has some; the queues take turns."""

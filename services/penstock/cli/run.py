@@ -27,6 +27,7 @@ from penstock.cli.progress import (
     print_status,
     status_line,
 )
+from penstock.connector_config.keys import UNTIL_CAUGHT_UP
 from penstock.connector_config.validation import validate_connector
 from penstock.model.connector import (
     ENDED_STATES,
@@ -66,6 +67,11 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         default=[],
         help="folder of a plugin, or of several; may be given again; default: that of the pipeline",
     )
+    parser.add_argument(
+        "--until-caught-up",
+        action="store_true",
+        help="end once everything is moved that is there at the start (until.caught.up)",
+    )
     parser.add_argument("--no-progress", action="store_true", help="show no progress")
     parser.add_argument("--report", type=Path, help="write the summary as JSON to this file")
     parser.set_defaults(verb=run)
@@ -91,6 +97,8 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
     try:
         async with AsyncExitStack() as stack:
             config = {"restart.max": DEFAULT_MAX_RESTARTS, **connector.config}
+            if arguments.until_caught_up:
+                config[UNTIL_CAUGHT_UP] = "true"
             starting = status_line(f"starting {connector.name}")
             with no_status_line() if arguments.no_progress else starting:
                 node = await stack.enter_async_context(Node(settings))

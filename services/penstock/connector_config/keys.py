@@ -28,6 +28,8 @@ EMBEDDED: Final = "embedded"
 BOUNDARY: Final = "transaction.boundary"
 BOUNDARY_INTERVAL: Final = "transaction.boundary.interval.ms"
 
+UNTIL_CAUGHT_UP: Final = "until.caught.up"
+
 OTHER_NAMES: Final[Mapping[str, str]] = {
     "connect.topicname": "topic",
     "connect.topicnames": "topics",
@@ -135,6 +137,13 @@ KEYS: Final = (
         default="requested",
         choices=("requested", "required"),
         doc="Whether a source that cannot read the same rows again is refused (`required`).",
+    ),
+    ConfigKey(
+        UNTIL_CAUGHT_UP,
+        "boolean",
+        False,
+        doc="Whether the connector is completed once it has moved everything that was there when "
+        "it started. Only with a source that tells when it has caught up.",
     ),
     ConfigKey(
         BOUNDARY,

@@ -28,6 +28,7 @@ from penstock.connector_config.keys import (
     RESTART_DELAY,
     RESTART_DELAY_MAX,
     RESTART_KEYS,
+    UNTIL_CAUGHT_UP,
     to_framework_names,
 )
 from penstock.connector_config.settings import SHORTEST_DELAY_S, ConnectorSettings
@@ -254,6 +255,7 @@ _KINDS_OF_KEYS: Final[Mapping[str, tuple[frozenset[ConnectorKind], str]]] = {
     "exactly.once.support": (_SOURCE | _PIPELINE, _OF_SOURCES),
     "transaction.boundary": (_SOURCE | _PIPELINE, _OF_SOURCES),
     "transaction.boundary.interval.ms": (_SOURCE | _PIPELINE, _OF_SOURCES),
+    UNTIL_CAUGHT_UP: (_SOURCE | _PIPELINE, _OF_SOURCES),
     "topic": (_SOURCE | _PIPELINE, "rows of a sink belong to the topics that it reads"),
     "topics.backend": (_SOURCE | _SINK, "a pipeline has no topic"),
     "topic.partitions": (_SOURCE | _SINK, "a pipeline has no topic"),

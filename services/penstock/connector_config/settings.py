@@ -25,6 +25,7 @@ from penstock.connector_config.keys import (
     RESTART_MAX,
     RETRY_MAX,
     TOPICS_BACKEND,
+    UNTIL_CAUGHT_UP,
 )
 from penstock.model.backoff import RestartPolicy
 from penstock.model.config_def import parse_or_default
@@ -109,6 +110,7 @@ class ConnectorSettings:
     dead_letter_topic: str
     retries: RetryPolicy
     needs_replayable: bool = False
+    until_caught_up: bool = False
     unknown_keys: str | None = None
     replay: Replay | None = None
 
@@ -186,6 +188,7 @@ def _settings(
         drift=DriftRules(DriftPolicy(values["schema.evolution"]), frozenset(_change_kinds(values))),
         rejected_rows=rejected_rows,
         dead_letter_topic=values[DLQ_TOPIC] or rejected_rows.default_topic(values["name"] or ""),
+        until_caught_up=values[UNTIL_CAUGHT_UP],
         needs_replayable=values["exactly.once.support"] == "required",
         retries=_retries(values),
         unknown_keys=values["config.unknown.keys"],

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.model.errors import (
     AuthError,
+    ConfigError,
     Diagnostic,
     InternalError,
     PenstockError,
@@ -102,6 +103,16 @@ def stream_ended(message: str) -> PenstockError:
         "plugin.stream_ended",
         message,
         fix="The stream is opened again. If it ends again, see the log of the plugin.",
+    )
+
+
+def never_caught_up(connector: str) -> PenstockError:
+    """Return the error for a source that cannot end when it has caught up."""
+    return ConfigError(
+        "source.never_caught_up",
+        f"{connector} does not tell when it has caught up",
+        fix="Remove `until.caught.up` or --until-caught-up, and end it by hand.",
+        config_path="until.caught.up",
     )
 
 

@@ -134,9 +134,15 @@ class StreamFactory:
                 self._host, resolved, "source", task, isolated=isolated
             )
             plugin_metrics.append(metrics := PluginMetrics(process.plugin, "source"))
-            credit = settings.credit_bytes
+            credit, until = settings.credit_bytes, settings.until_caught_up
             return lambda plan: PluginSourceStream(
-                process, target, plan, epoch, credit_bytes=credit, metrics=metrics
+                process,
+                target,
+                plan,
+                epoch,
+                credit_bytes=credit,
+                until_caught_up=until,
+                metrics=metrics,
             )
 
         def open_topic(plan: TaskPlan) -> SourceReader:

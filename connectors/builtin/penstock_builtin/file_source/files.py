@@ -31,6 +31,9 @@ class Files(Protocol):
     def finished(self) -> bool:
         """Return whether a bounded read came to its end."""
 
+    def caught_up(self) -> bool:
+        """Return whether everything was given that was there when the files were last looked at."""
+
     def remaining(self) -> tuple[int, int]:
         """Return the bytes and the rows that are left; -1 for unknown."""
 
@@ -80,6 +83,10 @@ class FilesSource(Source[K]):
     def finished(self) -> bool:
         """Return whether a bounded read came to its end."""
         return self.files.finished()
+
+    def caught_up(self) -> bool:
+        """Return whether everything was given that was there when the files were last looked at."""
+        return self.files.caught_up()
 
     def remaining(self) -> tuple[int, int]:
         """Return the bytes that are left, while there are few enough files to add them up."""

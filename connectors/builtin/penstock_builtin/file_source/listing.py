@@ -104,6 +104,12 @@ class ListedFiles:
         """Return whether a bounded read came to its end."""
         return not self._keys.tail and not self._readers and not self._slices
 
+    def caught_up(self) -> bool:
+        """Return whether everything was given that was there when the files were last looked at. A
+        last line without its newline is not there yet.
+        """
+        return not self._ready and not self._slices
+
     def remaining(self) -> tuple[int, int]:
         """Return the bytes that are left of what is open."""
         return sum(reader.left() for reader in self._readers.values()), -1

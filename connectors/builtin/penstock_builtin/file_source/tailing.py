@@ -147,6 +147,12 @@ class TailedFiles:
         """Return whether a bounded read came to its end."""
         return not self.config.tail and not self._readers and not self._slices
 
+    def caught_up(self) -> bool:
+        """Return whether everything was given that was there when the files were last looked at. A
+        last line without its newline is not there yet.
+        """
+        return not self._ready and not self._slices
+
     def remaining(self) -> tuple[int, int]:
         """Return the bytes that are left, while there are few enough files to add them up."""
         if len(self._readers) > _COUNTED_MOST:

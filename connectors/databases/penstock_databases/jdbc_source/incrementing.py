@@ -47,8 +47,7 @@ class IncrementingReader:
         self._may_be_large = True
         self._next_look = 0.0
         self._mark = _of_offset(offset or {})
-        self.more = False
-        self.midway = False
+        self.more = self.midway = self.through = False
 
     def renew(self) -> None:
         """Look the relation up again before the next statement."""
@@ -91,6 +90,7 @@ class IncrementingReader:
         rows = self._source.read(session, sql, where.values)
         self._chunk.learn(rows)
         self.more = rows.num_rows >= (1 if relation.limits_itself else limit)
+        self.through = not self.more
         return self._taken(rows, column, session.connection()) if rows.num_rows else None
 
     def _taken(self, rows: pa.RecordBatch, column: Column, connection: Connection) -> Batch:

@@ -63,6 +63,8 @@ class _Turn:
     partition: Partition
     reader: Reader
     due: float = 0.0
+    through: bool = False
+    """All rows were given that were there when the task connected."""
 
 
 class JdbcSource(Source[JdbcSourceConfig]):
@@ -151,6 +153,7 @@ class JdbcSource(Source[JdbcSourceConfig]):
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Go on in every table where its offset says."""
         connection = self._session.connection()
+        self._all_visible = time.monotonic() + self.config.timestamp_delay_interval_ms
         for partition in partitions:
             reader = _reader(_relations(self.config, partition), partition.offset)
             self._turns.append(_Turn(partition, reader))
@@ -176,6 +179,10 @@ class JdbcSource(Source[JdbcSourceConfig]):
         self._woken.wait(max(min(timeout, due), 0))
         self._woken.clear()
 
+    def caught_up(self) -> bool:
+        """Return whether every table was polled to its end."""
+        return all(turn.through for turn in self._turns)
+
     def close(self) -> None:
         """Close all connections."""
         for turn in self._turns:
@@ -192,6 +199,7 @@ class JdbcSource(Source[JdbcSourceConfig]):
         is tried again.
         """
         for _ in range(_CHANGES):
+            began = time.monotonic()
             try:
                 batch = turn.reader.poll(self._session)
             except Changed:
@@ -200,6 +208,7 @@ class JdbcSource(Source[JdbcSourceConfig]):
                 self._fail(turn, error)
                 return None
             self._failures = 0
+            turn.through = turn.through or (turn.reader.through and began >= self._all_visible)
             return batch
         raise RetriableError(
             "jdbc.changing",

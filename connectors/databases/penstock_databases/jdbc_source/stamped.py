@@ -66,7 +66,7 @@ class StampedReader:
         self._begun = False
         self._look_again_at = 0.0
         self._run: Run | None = None
-        self.more = False
+        self.more = self.through = False
 
     @property
     def midway(self) -> bool:
@@ -155,7 +155,7 @@ class StampedReader:
         count = whole_runs(times, look, limited=limited)
         if limited and not count:
             self._run = Run(self._source, look, times[0], connection)
-            self.more = True
+            self.more, self.through = True, False
             return None
         first = first_to_mark(times, look, self._window, count)
         marks = digests(rows.slice(first, count - first), times[first:count], look.keys)
@@ -176,6 +176,7 @@ class StampedReader:
                 rows = rows.take(pa.array(picked.rows, pa.int64()))
             batch = self._source.batch(rows, _offset(settled, window), connection)
         self.more = picked.limited and batch is not None
+        self.through = not picked.limited
         self._settled, self._newest, self._window = settled, newest, window
         return batch
 

@@ -123,6 +123,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._told: Place | None = None
         self._follower: Follower | None = None
         self._snapshot: Snapshot[TableName, Place] | None = None
+        self._target: Place | None = None
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Go on where the offset says, or begin."""
@@ -130,6 +131,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         offset = from_fields(fields) if fields else None
         self._origin.identity = offset.server if offset else ""
         self._origin.learn()
+        if self.until_caught_up:
+            self._target = self._origin.server.place()
         if offset is None:
             self._resume(self._origin.beginning())
             self._announce(await_commit=True)
@@ -436,6 +439,14 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         only = self.config.snapshot_mode == "initial_only"
         left = self._progress.running or self._ready or self._awaiting or self._chooses
         return only and not left
+
+    def caught_up(self) -> bool:
+        """Return whether the tables are read, and the log as far as it went at the beginning."""
+        follower, _ = self._task()
+        left = self._progress.running or self._ready or self._awaiting or self._chooses
+        if left or self._gathering.count or follower.track.open or self._target is None:
+            return False
+        return follower.track.number >= self._target.number
 
     def close(self) -> None:
         """Let go of everything."""

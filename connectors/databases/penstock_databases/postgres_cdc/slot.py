@@ -86,6 +86,12 @@ def check_server(connection: Connection, where: object) -> int:
     return int(version)
 
 
+def log_end(connection: Connection) -> int:
+    """Return the place behind all that was written to the log."""
+    ((place,),) = connection.execute("SELECT pg_catalog.pg_current_wal_lsn()::text")
+    return lsn_of(place)
+
+
 def find_slot(connection: Connection, name: str) -> Slot | None:
     """Return a slot; None when there is none.
 

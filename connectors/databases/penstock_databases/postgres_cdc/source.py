@@ -24,6 +24,7 @@ from penstock_databases.postgres_cdc.offsets import lsn_of, to_offset
 from penstock_databases.postgres_cdc.progress import Moment
 from penstock_databases.postgres_cdc.rows import RowShape
 from penstock_databases.postgres_cdc.shapes import Naming, logged_fields
+from penstock_databases.postgres_cdc.slot import log_end
 from penstock_databases.postgres_cdc.start import Start, remove, start, try_out
 from penstock_databases.postgres_cdc.stream import TELL_EVERY, Sessions, Stream
 from penstock_databases.postgresql.connection import PostgresqlConnection
@@ -118,11 +119,14 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         self._awaits = False
         self._rows_next = True
         self._settling = self._has_more = False
+        self._target: int | None = None
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Begin where the offset is; without one, where the log is now."""
         (partition,) = partitions
         self._partition = partition
+        if self.until_caught_up:
+            self._target = log_end(self._sessions.side())
         self._begin(start(self._sessions.side(), self.config, partition.offset))
 
     def read_batch(self) -> Batch | None:
@@ -178,6 +182,14 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         """Return whether all tables were read, when nothing more is wanted."""
         only = self.config.snapshot_mode == "initial_only"
         return only and not self._awaits and not self._progress.running and not self._ready
+
+    def caught_up(self) -> bool:
+        """Return whether the tables are read, and the log as far as it went at the beginning."""
+        changes = self._changes
+        left = self._ready or self._messages or self._awaits or self._progress.running
+        if left or changes.inside or changes.rows or self._target is None:
+            return False
+        return changes.position.lsn >= self._target
 
     def close(self) -> None:
         """End the sessions; drop the slot when that is wanted."""
@@ -254,10 +266,15 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
                 self._progress.passed(changes.position.lsn)
             if changes.rows and (changes.is_full() or not changes.inside):
                 self._give_changes()
-            elif not self._give_piece(stream) and self._progress.windows and not changes.inside:
-                stream.tell(ask=True)  # how far is the log? windows close behind it
+            elif not self._give_piece(stream) and self._is_asking() and not changes.inside:
+                stream.tell(ask=True)  # how far is the log? windows close behind it, a copy ends
                 self._settling = True
         self._do_by_the_clock(stream, time.monotonic())
+
+    def _is_asking(self) -> bool:
+        """Return whether something waits for the log to get on."""
+        behind = self._target is not None and self._changes.position.lsn < self._target
+        return bool(self._progress.windows) or behind
 
     def _chunks(self) -> Snapshot[int, Moment]:
         assert self._snapshot is not None  # noqa: S101 - `connect` made it

@@ -15,7 +15,7 @@ import (
 )
 
 type config struct {
-	Mode     string           `choices:"good,await,panic,defect,lost,uncovered,nowhere,dictionary,blocks" default:"good" doc:"What it does."`
+	Mode     string           `choices:"good,endless,await,panic,defect,lost,uncovered,nowhere,dictionary,blocks" default:"good" doc:"What it does."`
 	Keys     []string         `default:"a,b" doc:"Its partitions."`
 	Every    time.Duration    `default:"20ms" doc:"Time between two batches."`
 	Room     int64            `type:"size" default:"1MiB" doc:"Not used."`
@@ -102,7 +102,11 @@ func (m *moody) Ack(offsets map[string]connector.Fields) error {
 	return nil
 }
 
-func (m *moody) Finished() bool { return m.given == len(m.partitions) }
+func (m *moody) Finished() bool {
+	return m.Config.Mode != "endless" && m.CaughtUp()
+}
+
+func (m *moody) CaughtUp() bool { return m.given == len(m.partitions) }
 
 func (m *moody) Remaining() (bytes, rows int64) { return -1, int64(len(m.partitions) - m.given) }
 

@@ -44,6 +44,7 @@ class ReadOptions:
     max_batch_rows: int = 131_072
     target_batch_bytes: int = MAX_MESSAGE_BYTES
     memory_files: bool = False
+    until_caught_up: bool = False
     override: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -319,6 +320,7 @@ async def open_source(
                 limits=limits,
                 credit=types_pb2.Credit(bytes=options.credit, batches=65_536),
                 memory_files=options.memory_files,
+                until_caught_up=options.until_caught_up,
             )
         )
         try:

@@ -76,7 +76,8 @@ class HttpSource(Source[HttpSourceConfig]):
         self._walk = _walk(config, offset)
         self._offset: Offset | None = offset
         self._validators = _Validators(config, offset)
-        self._failures, self._due, self._ended = 0, 0.0, False
+        self._failures, self._due = 0, 0.0
+        self._ended = self._is_through = False
 
     def read_batch(self) -> Batch | None:
         """Ask when it is time to, and return what is new."""
@@ -115,6 +116,10 @@ class HttpSource(Source[HttpSourceConfig]):
         """Return whether all was read, once."""
         return self._ended
 
+    def caught_up(self) -> bool:
+        """Return whether a round of questions came to its end."""
+        return self._is_through
+
     def close(self) -> None:
         """Let go of the connection."""
         if hasattr(self, "_caller"):
@@ -133,7 +138,7 @@ class HttpSource(Source[HttpSourceConfig]):
 
     def _rest(self) -> None:
         """All is read for now."""
-        self._ended = not self.config.tail
+        self._ended, self._is_through = not self.config.tail, True
         self._due = time.monotonic() + self.config.poll_interval
 
     def _fail(self, error: ConnectorError) -> None:

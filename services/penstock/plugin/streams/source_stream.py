@@ -62,11 +62,13 @@ class PluginSourceStream:
         epoch: int,
         *,
         credit_bytes: int | None = None,
+        until_caught_up: bool = False,
         limits: StreamLimits | None = None,
         metrics: PluginMetrics | None = None,
     ) -> None:
         self._process, self._target, self._plan, self._epoch = process, target, plan, epoch
         self._limits = limits or StreamLimits()
+        self._until_caught_up = until_caught_up
         self._credit_bytes = credit_bytes or self._limits.credit_bytes
         self._deadlines = process.deadlines
         planned = None if plan.finds_others else {partition.id for partition in plan.partitions}
@@ -180,6 +182,7 @@ class PluginSourceStream:
                 limits=self._limits.to_proto(),
                 credit=types_pb2.Credit(bytes=self._credit_bytes, batches=MAX_READY_BATCHES),
                 memory_files=self._process.shares_memory,
+                until_caught_up=self._until_caught_up,
             )
         )
 
@@ -193,6 +196,8 @@ class PluginSourceStream:
                 "not_opened", "the first frame of Read was not ReadOpened"
             )
         opened = frame.opened
+        if self._until_caught_up and not opened.ends_when_caught_up:
+            raise errors.never_caught_up(self._target.connector)
         if opened.encoding not in READ_ENCODINGS:
             raise errors.protocol_violation(
                 "encoding", f"encoding {opened.encoding} was not offered"

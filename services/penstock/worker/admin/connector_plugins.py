@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Final
 
-from penstock.connector_config.keys import FRAMEWORK_KEYS, KEYS, REPLAY_KEYS
+from penstock.connector_config.keys import FRAMEWORK_KEYS, KEYS, REPLAY_KEYS, UNTIL_CAUGHT_UP
 from penstock.model.admin import ValidatedConnector
 from penstock.model.config_def import (
     ConfigKey,
@@ -344,7 +344,7 @@ def _check_replayable(resolved: ResolvedConfig) -> Iterator[Diagnostic]:
 
 _SINK_KEYS: Final = frozenset({"topics", "topics.regex", "auto.offset.reset"})
 _SOURCE_KEYS: Final = frozenset(
-    {"topic", "topic.partitions", "topic.retention", "topic.retention.bytes"}
+    {"topic", "topic.partitions", "topic.retention", "topic.retention.bytes", UNTIL_CAUGHT_UP}
 )
 
 

@@ -113,6 +113,9 @@ class Queue(Door, Source[Config]):
         table = pa.RecordBatch.from_pylist(rows, SCHEMA)
         return Batch(table, offset={"next": self.next}, dataset="rows")
 
+    def caught_up(self):
+        return self.began and self.next >= len(self.lines())
+
     def ack(self, offsets):
         for offset in offsets.values():
             swap(self.gone, str(offset["next"]))

@@ -410,7 +410,9 @@ type ReadOpen struct {
 	// Credit for the whole stream: the announced batches that are not released must stay within it.
 	Credit *Credit `protobuf:"bytes,8,opt,name=credit,proto3" json:"credit,omitempty"`
 	// Whether executors will fetch batches in memory files: then the source may keep them there. It keeps small batches as before.
-	MemoryFiles   bool `protobuf:"varint,9,opt,name=memory_files,json=memoryFiles,proto3" json:"memory_files,omitempty"`
+	MemoryFiles bool `protobuf:"varint,9,opt,name=memory_files,json=memoryFiles,proto3" json:"memory_files,omitempty"`
+	// Whether the task is to end, as that of a bounded source does, once everything is read that was there when it was opened.
+	UntilCaughtUp bool `protobuf:"varint,10,opt,name=until_caught_up,json=untilCaughtUp,proto3" json:"until_caught_up,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,6 +492,13 @@ func (x *ReadOpen) GetCredit() *Credit {
 func (x *ReadOpen) GetMemoryFiles() bool {
 	if x != nil {
 		return x.MemoryFiles
+	}
+	return false
+}
+
+func (x *ReadOpen) GetUntilCaughtUp() bool {
+	if x != nil {
+		return x.UntilCaughtUp
 	}
 	return false
 }
@@ -742,8 +751,11 @@ type ReadOpened struct {
 	// Whether every Progress carries committed_checkpoint_id, and one is sent at once after a checkpoint with await_commit was
 	// committed.
 	ConfirmsCommits bool `protobuf:"varint,5,opt,name=confirms_commits,json=confirmsCommits,proto3" json:"confirms_commits,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether the source ends when it has caught up, or ends anyway. Only after ReadOpen.until_caught_up; the host refuses a task
+	// that was opened with it otherwise.
+	EndsWhenCaughtUp bool `protobuf:"varint,6,opt,name=ends_when_caught_up,json=endsWhenCaughtUp,proto3" json:"ends_when_caught_up,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ReadOpened) Reset() {
@@ -800,6 +812,13 @@ func (x *ReadOpened) GetHeartbeatEvery() *durationpb.Duration {
 func (x *ReadOpened) GetConfirmsCommits() bool {
 	if x != nil {
 		return x.ConfirmsCommits
+	}
+	return false
+}
+
+func (x *ReadOpened) GetEndsWhenCaughtUp() bool {
+	if x != nil {
+		return x.EndsWhenCaughtUp
 	}
 	return false
 }
@@ -1088,7 +1107,7 @@ const file_penstock_api_connector_v1_source_service_proto_rawDesc = "" +
 	"\x04open\x18\x01 \x01(\v2#.penstock.api.connector.v1.ReadOpenH\x00R\x04open\x12H\n" +
 	"\tcommitted\x18\x03 \x01(\v2(.penstock.api.connector.v1.ReadCommittedH\x00R\tcommitted\x12B\n" +
 	"\arelease\x18\t \x01(\v2&.penstock.api.connector.v1.ReadReleaseH\x00R\areleaseB\x06\n" +
-	"\x04kindJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x06creditR\x04nackR\x06assignR\x05pauseR\x05drainR\rconfig_update\"\xa0\x03\n" +
+	"\x04kindJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x06creditR\x04nackR\x06assignR\x05pauseR\x05drainR\rconfig_update\"\xc8\x03\n" +
 	"\bReadOpen\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x127\n" +
 	"\x04task\x18\x02 \x01(\v2#.penstock.api.connector.v1.TaskPlanR\x04task\x12\x14\n" +
@@ -1096,7 +1115,9 @@ const file_penstock_api_connector_v1_source_service_proto_rawDesc = "" +
 	"\tencodings\x18\x04 \x03(\x0e2 .penstock.api.record.v1.EncodingR\tencodings\x129\n" +
 	"\x06limits\x18\x05 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x129\n" +
 	"\x06credit\x18\b \x01(\v2!.penstock.api.connector.v1.CreditR\x06credit\x12!\n" +
-	"\fmemory_files\x18\t \x01(\bR\vmemoryFilesJ\x04\b\x06\x10\aJ\x04\b\a\x10\bR\x16transaction_boundariesR\rknown_schemas\"4\n" +
+	"\fmemory_files\x18\t \x01(\bR\vmemoryFiles\x12&\n" +
+	"\x0funtil_caught_up\x18\n" +
+	" \x01(\bR\runtilCaughtUpJ\x04\b\x06\x10\aJ\x04\b\a\x10\bR\x16transaction_boundariesR\rknown_schemas\"4\n" +
 	"\rReadCommitted\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\"\xec\x04\n" +
 	"\fReadResponse\x12?\n" +
@@ -1113,13 +1134,14 @@ const file_penstock_api_connector_v1_source_service_proto_rawDesc = "" +
 	"\adrained\x18\v \x01(\v2\".penstock.api.connector.v1.DrainedH\x00R\adrainedB\x06\n" +
 	"\x04kindJ\x04\b\x06\x10\aJ\x04\b\b\x10\tJ\x04\b\t\x10\n" +
 	"R\x10partition_changeR\n" +
-	"diagnosticR\rconfig_update\"\xea\x01\n" +
+	"diagnosticR\rconfig_update\"\x99\x02\n" +
 	"\n" +
 	"ReadOpened\x12<\n" +
 	"\bencoding\x18\x01 \x01(\x0e2 .penstock.api.record.v1.EncodingR\bencoding\x12!\n" +
 	"\fneeds_commit\x18\x03 \x01(\bR\vneedsCommit\x12B\n" +
 	"\x0fheartbeat_every\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\x12)\n" +
-	"\x10confirms_commits\x18\x05 \x01(\bR\x0fconfirmsCommitsJ\x04\b\x02\x10\x03R\x06limits\"\x8e\x03\n" +
+	"\x10confirms_commits\x18\x05 \x01(\bR\x0fconfirmsCommits\x12-\n" +
+	"\x13ends_when_caught_up\x18\x06 \x01(\bR\x10endsWhenCaughtUpJ\x04\b\x02\x10\x03R\x06limits\"\x8e\x03\n" +
 	"\n" +
 	"Checkpoint\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\x12L\n" +

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import AsyncExitStack
 
 from penstock.api.record.v1 import record_pb2
@@ -152,6 +153,21 @@ async def in_memory_files(bench: Bench, case: Case) -> None:
         found = bench.canonical_rows(trace.rows, sandbox)
         for file in trace.memory_files:
             await _require_closed(file, case.seconds)
+    if text := describe_difference(baseline.canonical_rows, found):
+        raise RuleBrokenError(text)
+
+
+@case("read.caught_up")
+async def caught_up(bench: Bench, case: Case) -> None:
+    """A source that says that it ends when it has caught up gives all rows, then Drained."""
+    plugin, baseline = await bench.shared_plugin(), await bench.baseline()
+    options = bench.read_options(until_caught_up=True)
+    async with bench.sandbox() as sandbox, open_source(plugin, sandbox, options) as task:
+        if not task.opened.ends_when_caught_up:
+            raise NotApplicableError("it does not tell when it has caught up")
+        trace = await task.read(sys.maxsize, case.seconds)
+        require(trace.drained, "it ended its stream without Drained")
+        found = bench.canonical_rows(trace.rows, sandbox)
     if text := describe_difference(baseline.canonical_rows, found):
         raise RuleBrokenError(text)
 

@@ -66,7 +66,7 @@ class ReadRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[ReadOpen, _Mapping]] = ..., committed: _Optional[_Union[ReadCommitted, _Mapping]] = ..., release: _Optional[_Union[ReadRelease, _Mapping]] = ...) -> None: ...
 
 class ReadOpen(_message.Message):
-    __slots__ = ("target", "task", "epoch", "encodings", "limits", "credit", "memory_files")
+    __slots__ = ("target", "task", "epoch", "encodings", "limits", "credit", "memory_files", "until_caught_up")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class ReadOpen(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FILES_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
     target: _connector_service_pb2.Target
     task: _connector_service_pb2.TaskPlan
     epoch: int
@@ -81,7 +82,8 @@ class ReadOpen(_message.Message):
     limits: _types_pb2.Limits
     credit: _types_pb2.Credit
     memory_files: bool
-    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., task: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ..., encodings: _Optional[_Iterable[_Union[_record_pb2.Encoding, str]]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., memory_files: bool = ...) -> None: ...
+    until_caught_up: bool
+    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., task: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ..., encodings: _Optional[_Iterable[_Union[_record_pb2.Encoding, str]]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., memory_files: bool = ..., until_caught_up: bool = ...) -> None: ...
 
 class ReadCommitted(_message.Message):
     __slots__ = ("checkpoint_id",)
@@ -110,16 +112,18 @@ class ReadResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[ReadOpened, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., ready: _Optional[_Union[BatchReady, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., partition_done: _Optional[_Union[PartitionDone, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., bad_row: _Optional[_Union[BadRow, _Mapping]] = ..., drained: _Optional[_Union[Drained, _Mapping]] = ...) -> None: ...
 
 class ReadOpened(_message.Message):
-    __slots__ = ("encoding", "needs_commit", "heartbeat_every", "confirms_commits")
+    __slots__ = ("encoding", "needs_commit", "heartbeat_every", "confirms_commits", "ends_when_caught_up")
     ENCODING_FIELD_NUMBER: _ClassVar[int]
     NEEDS_COMMIT_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_EVERY_FIELD_NUMBER: _ClassVar[int]
     CONFIRMS_COMMITS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_WHEN_CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
     encoding: _record_pb2.Encoding
     needs_commit: bool
     heartbeat_every: _duration_pb2.Duration
     confirms_commits: bool
-    def __init__(self, encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., needs_commit: bool = ..., heartbeat_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., confirms_commits: bool = ...) -> None: ...
+    ends_when_caught_up: bool
+    def __init__(self, encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., needs_commit: bool = ..., heartbeat_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., confirms_commits: bool = ..., ends_when_caught_up: bool = ...) -> None: ...
 
 class Checkpoint(_message.Message):
     __slots__ = ("checkpoint_id", "offsets", "rows", "last_seq", "await_commit")
