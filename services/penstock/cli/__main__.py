@@ -66,6 +66,7 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "dlq": ("dlq", "dead letters of a connector: list them, correct them, replay them"),
     "inspect": ("inspect", "show some of the rows that a connector moves, live"),
     "logs": ("logs", "log lines of the workers, of one connector or all, live"),
+    "events": ("events", "what happened to connectors, tasks and workers, live"),
     "top": ("top", "rates, lag and errors of all connectors, live"),
     "password": ("password", "hash a password, for the users file of a gateway"),
     "completion": ("completion", "print the script that lets a shell complete verbs and options"),
@@ -81,8 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; return the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     if words_to_complete := completion.completion_words(os.environ):
-        completion.complete(_parser(words_to_complete))
-    arguments = _parser(words).parse_args(words)
+        completion.complete(command_parser(words_to_complete))
+    arguments = command_parser(words).parse_args(words)
     try:
         code: int = arguments.verb(arguments)
         sys.stdout.flush()
@@ -120,7 +121,10 @@ class _Parser(argparse.ArgumentParser):
         super().error(message)
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def command_parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of a command line, with all verbs. Only those among the words have their
+    options.
+    """
     parser = _Parser(
         prog="penstock", description="Moves record streams between systems, exactly once."
     )

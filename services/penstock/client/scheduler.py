@@ -9,10 +9,11 @@ from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
 from penstock.client.service_client import DEFAULT_TIMEOUT_S, ServiceClient
 from penstock.model.connector import TaskPlan
+from penstock.model.events import Event
 from penstock.model.status import ClusterStatus, ConnectorStatus, HeldTasks
 from penstock.rpc.channels import Dial, ServiceAddress, open_channel
 from penstock.wire.connector import PLAN
-from penstock.wire.scheduler import CLUSTER, HELD_TASKS, connector_status_from_proto
+from penstock.wire.scheduler import CLUSTER, EVENT, HELD_TASKS, connector_status_from_proto
 
 PLANS_TIMEOUT_S: Final = 60.0
 """Seconds for the plans of a connector with ten thousand tasks."""
@@ -64,6 +65,12 @@ class SchedulerClient(ServiceClient):
         answers = await self._call("scheduler.statuses", listed, request)
         found = (one for answer in answers for one in (answer.connector, *answer.following))
         return list(map(connector_status_from_proto, found))
+
+    async def list_events(self, connector: str, after: int, limit: int) -> list[Event]:
+        """Return the latest events behind a number, oldest first: of a connector, or all for ""."""
+        request = pb.ListEventsRequest(connector=connector, after=after, limit=limit)
+        answer = await self._call("scheduler.events", self._stub.ListEvents, request)
+        return [EVENT.from_proto(event) for event in answer.events]
 
     async def list_plans(self, generation: str) -> tuple[TaskPlan, ...]:
         """Return the plans in force of a generation, ordered by task number. None: it has no plans

@@ -26,7 +26,7 @@ from penstock.gateway.rocketmq_connect import build_rocketmq_api
 from penstock.gateway.rocketmq_connect import is_change as is_rocketmq_change
 from penstock.gateway.routes import connectors, loggers, offsets, plugins, rocketmq, root
 from penstock.gateway.v1 import cluster as cluster_routes
-from penstock.gateway.v1 import dead_letters, history, live_streams, replay, validation
+from penstock.gateway.v1 import dead_letters, events, history, live_streams, replay, validation
 from penstock.rpc.traces import server_span
 
 _DURATION: Final = get_meter("penstock").create_histogram(
@@ -90,6 +90,7 @@ NATIVE_ROUTERS: Final = (
     history.router,
     validation.router,
     live_streams.router,
+    events.router,
     dead_letters.router,
     replay.router,
     cluster_routes.router,

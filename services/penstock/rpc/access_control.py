@@ -64,6 +64,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "Session": frozenset({WORKER}),
         "GetCluster": _READ,
         "ListStatus": _READ,
+        "ListEvents": _READ,
         "ListHeldTasks": _READ | {OFFSET},
         "ListTaskPlans": _READ_CONFIG | {WORKER},
         "DrainWorker": _WRITE,

@@ -15,13 +15,14 @@ from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
 from penstock.model.connector import TaskPlan
 from penstock.model.errors import ConfigError, PenstockError, nearest_names
+from penstock.model.events import MAX_EVENTS
 from penstock.model.status import ConnectorStatus
 from penstock.scheduler.leader.leader import Leader, Scheduler
 from penstock.scheduler.leader.sessions import Outbox
 from penstock.scheduler.state.statuses import derive_cluster_status, derive_connector_status
 from penstock.scheduler.state.workers import Member, Report
 from penstock.wire.connector import PLAN
-from penstock.wire.scheduler import CLUSTER, connector_status_to_proto
+from penstock.wire.scheduler import CLUSTER, EVENT, connector_status_to_proto
 from penstock.wire.worker import TASK_STATUS
 
 MAX_BATCH_BYTES: Final = 256 << 10
@@ -101,6 +102,15 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
             id_ for id_, one in cluster.owned.items() if one.record.generation == request.generation
         )
         return pb.ListHeldTasksResponse(task_ids=held, revision=cluster.revision)
+
+    async def ListEvents(
+        self, request: pb.ListEventsRequest, context: Any
+    ) -> pb.ListEventsResponse:
+        """Return the latest events."""
+        events = self._leader_that_knows("assignments").events
+        limit = min(request.limit, MAX_EVENTS)
+        found = events.latest(request.connector, request.after, limit)
+        return pb.ListEventsResponse(events=map(EVENT.to_proto, found))
 
     async def ListTaskPlans(
         self, request: pb.ListTaskPlansRequest, context: Any

@@ -7,6 +7,7 @@ from typing import Final
 
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.model.connector import TaskState
+from penstock.model.events import Event
 from penstock.model.status import (
     ClusterStatus,
     ConnectorStatus,
@@ -45,6 +46,8 @@ CLUSTER: Final = Codec(
         ),
     ],
 )
+
+EVENT: Final = Codec(Event, pb.Event)
 
 HELD_TASKS: Final = Codec(HeldTasks, pb.ListHeldTasksResponse, names={"tasks": "task_ids"})
 

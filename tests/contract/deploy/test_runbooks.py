@@ -18,14 +18,14 @@ from penstock.api.config.v1 import config_service_pb2
 from penstock.api.offset.v1 import offset_service_pb2
 from penstock.api.scheduler.v1 import scheduler_service_pb2
 from penstock.api.worker.v1 import worker_service_pb2
-from penstock.cli.__main__ import _parser
+from penstock.cli.__main__ import command_parser
 from penstock.cluster.keys import KEYS
 from support.chart import objects
 from support.checkout import ROOT, product_files, syntax_of
 from support.etcd import EtcdServers
 from support.readme import blocks
 
-RUNBOOKS = ROOT / "deploy" / "runbooks"
+RUNBOOKS = ROOT / "deploy" / "docs" / "pages" / "operate" / "runbooks"
 PAGES = {page.name: page.read_text(encoding="utf-8") for page in sorted(RUNBOOKS.glob("*.md"))}
 BLOCKS = {name: list(blocks(text, name)) for name, text in PAGES.items()}
 COMMANDS = [
@@ -163,7 +163,7 @@ def test_every_command_is_of_a_program_that_is_known_here(block, command):
     program = words[0].partition("=")[0]
     if program == "penstock":
         with pytest.raises(SystemExit) as ended:
-            _parser(words[1:]).parse_args(words[1:])
+            command_parser(words[1:]).parse_args(words[1:])
         assert ended.value.code == 0
     elif program in {"systemctl", "journalctl"}:
         (unit,) = (word for word in words if word.startswith("penstock"))

@@ -25,6 +25,19 @@ def penstock(gateway, capsys):
     return run
 
 
+def test_events_are_lines_of_their_time_kind_and_words(gateway, capsys):
+    wait_until(lambda: "worker_joined" in events(gateway, capsys, "--tail", "1000"), 60, "a worker")
+    line = next(one for one in events(gateway, capsys).splitlines() if " worker_joined " in one)
+    assert line.endswith(" is there")
+    assert len(events(gateway, capsys, "--tail", "1").splitlines()) == 1
+
+
+def events(gateway, capsys, *words):
+    """What `penstock events` prints."""
+    assert main(["events", *words, "--server", f"http://{gateway.address}"]) == 0
+    return capsys.readouterr().out
+
+
 def test_offsets_are_seen_set_rewound_and_reset(penstock, gateway, tmp_path):
     body = {"name": "nouns", "config": SOURCE}
     assert gateway.post("/connectors", body).status_code == 201

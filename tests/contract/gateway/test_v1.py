@@ -356,6 +356,26 @@ def test_what_is_logged_about_a_connector_is_shown(gateway, failing):
     assert gateway.get("/v1/logs", params={"level": "LOUD"}).status_code == 404
 
 
+def test_what_happened_to_a_connector_is_shown_and_followed(gateway, failing):
+    def events(**params):
+        return lines(gateway.get(own(f"{failing}/events"), params=params))
+
+    wait_until(lambda: "failed" in {event["kind"] for event in events()}, 60, "the failure")
+    name = failing.rpartition("/")[2]
+    assert {event["connector"] for event in events()} == {name}
+    assert "assigned" in {event["kind"] for event in events()}
+    (last,) = events(tail=1)
+    assert last in lines(gateway.get("/v1/events"))
+    with gateway.client.stream(
+        "GET", own(f"{failing}/events"), params={"follow": True, "tail": 1}
+    ) as answer:
+        following = answer.iter_lines()
+        assert json.loads(next(following)) == last
+        gateway.post(f"{failing}/restart", params={"includeTasks": True})
+        assert json.loads(next(following))["number"] > last["number"]
+    assert gateway.get("/v1/connectors/nobody/events").status_code == 404
+
+
 def test_lines_that_come_are_shown(gateway, failing):
     params = {"follow": True, "tail": 1, "level": "ERROR"}
     with gateway.client.stream("GET", own(f"{failing}/logs"), params=params) as answer:

@@ -1,5 +1,7 @@
 """Numbers of connectors, tasks and workers as Prometheus takes them."""
 
+from dataclasses import replace
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.gateway import cluster_metrics, task_metrics
@@ -174,7 +176,10 @@ def test_no_name_of_a_plugin_is_one_of_ours():
 
 
 def test_what_takes_most_of_the_time_is_said():
-    assert describe_shares(None) is None
-    assert describe_shares(TimeShares()) is None
-    found = describe_shares(TimeShares(source=0.1, sink=0.62))
-    assert found == "waits for the sink to commit, 62% of the time"
+    assert describe_shares(TaskMetrics()) is None
+    assert describe_shares(TaskMetrics(shares=TimeShares())) is None
+    waits = TaskMetrics(shares=TimeShares(source=0.1, sink=0.62))
+    assert describe_shares(waits) == "waits for the sink to commit, 62% of the time"
+    slow = replace(waits, commit_seconds=MinMeanMax(0.1, 0.9, 1.2))
+    text = "waits for the sink to commit: 900 ms a micro-batch, 62% of the time"
+    assert describe_shares(slow) == text

@@ -169,6 +169,7 @@ class FakeWorker:
     def _take(self, frames: list[pb.SessionResponse]) -> None:
         self.seen = frames[0].revision
         wanted = {t.plan.task_id: t.epoch for frame in frames for t in frame.tasks}
+        names = {t.plan.task_id: t.connector.name for frame in frames for t in frame.tasks}
         self.kept = {kept.task_id for frame in frames for kept in frame.kept}
         self.bodies = {
             t.plan.task_id: t.connector.config["partitions"] for f in frames for t in f.tasks
@@ -186,7 +187,7 @@ class FakeWorker:
             del self.held[id_]
         for id_, epoch in wanted.items():
             if id_ not in self.held or self.held[id_].epoch != epoch:
-                self.held[id_] = TaskStatus(id_, "", epoch, TaskState.RUNNING)
+                self.held[id_] = TaskStatus(id_, names.get(id_, ""), epoch, TaskState.RUNNING)
                 self.starts.append(id_)
         self._news.set()
 

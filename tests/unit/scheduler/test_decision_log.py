@@ -17,7 +17,8 @@ def lines(records, owned=(), living=("a", "b")):
     before = {id_: OwnedTask(one, 1) for id_, one in dict(owned).items()}
     specs = {id_: SimpleNamespace(connector=SimpleNamespace(name="orders")) for id_ in records}
     write = RecordWrite(records, dict.fromkeys(records, 1))
-    return describe_write(write, before, specs, {f"id-{name}" for name in living})
+    found = describe_write(write, before, specs, {f"id-{name}" for name in living})
+    return [event.message for event in found]
 
 
 def test_a_task_that_starts_moves_or_ends_has_a_line():
@@ -48,5 +49,6 @@ def test_monitors_are_left_out_and_very_many_tasks_are_counted():
 def test_workers_that_come_and_go_have_a_line():
     before = {"1": Member("1", "a"), "2": Member("2", "b")}
     after = {"2": Member("2", "b"), "3": Member("3")}
-    assert describe_members(before, after) == ["worker a is gone", "worker 3 is there"]
+    found = [(event.kind, event.message) for event in describe_members(before, after)]
+    assert found == [("worker_gone", "worker a is gone"), ("worker_joined", "worker 3 is there")]
     assert describe_members(after, after) == []

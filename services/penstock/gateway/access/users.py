@@ -253,6 +253,7 @@ _OPERATOR_ROUTES: Final = (
     "PATCH /connectors/{connector}/offsets", "DELETE /connectors/{connector}/offsets",
     "PUT /connectors/{connector}/topics/reset", "POST /v1/connectors/{connector}/offsets/rewind",
     "GET /v1/connectors/{connector}/tasks/{task}/rows", "GET /v1/connectors/{connector}/logs",
+    "GET /v1/connectors/{connector}/events",
     "GET /v1/connectors/{connector}/letters", "GET /v1/connectors/{connector}/letters/replay",
 )  # fmt: skip
 
@@ -270,6 +271,7 @@ _EDITOR_ROUTES: Final = (
 _ADMIN_ROUTES: Final = (
     "PUT /admin/loggers/{logger}", "PUT /v1/workers/{worker}/drain",
     "DELETE /v1/workers/{worker}/drain", "GET /plugin/reload", "GET /v1/logs",
+    "GET /v1/events",
 )  # fmt: skip
 
 REQUIRED_LEVELS: Final[Mapping[str, Level]] = {

@@ -26,7 +26,7 @@ from penstock.model.connector import Connector, Revision
 from penstock.model.datasets import DEFAULT_DATASETS, MAX_DATASETS, Dataset
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.inspection import PreviewResult as PreviewedRows
-from penstock.model.metrics import SHARE_WORDS, TimeShares
+from penstock.model.metrics import SHARE_WORDS, MinMeanMax, TaskMetrics
 from penstock.model.offset import OffsetVersion as StoredOffsetVersion
 from penstock.model.status import ClusterStatus, ConnectorStatus, RunStatus, WorkerStatus
 from penstock_values.identity import canonical_json
@@ -252,6 +252,9 @@ class TaskNumbers(ResponseBody):
     batches: int | None = None
     rows_left: int | None = None
     bytes_left: int | None = None
+    rows_under_way: int | None = None
+    batch_seconds: float | None = None
+    commit_seconds: float | None = None
     time_shares: dict[str, float] | None = None
     busy_with: str | None = None
 
@@ -275,18 +278,32 @@ class TaskNumbers(ResponseBody):
             body.batches = reported.batches
             body.rows_left = None if reported.rows_left < 0 else reported.rows_left
             body.bytes_left = None if reported.bytes_left < 0 else reported.bytes_left
-            shares = None if reported.metrics is None else reported.metrics.shares
-            body.time_shares = None if shares is None else asdict(shares)
-            body.busy_with = describe_shares(shares)
+            if (metrics := reported.metrics) is not None:
+                shares = metrics.shares
+                body.time_shares = None if shares is None else asdict(shares)
+                body.busy_with = describe_shares(metrics)
+                body.rows_under_way = metrics.rows_under_way
+                body.batch_seconds = _mean(metrics.batch_seconds)
+                body.commit_seconds = _mean(metrics.commit_seconds)
         return body
 
 
-def describe_shares(shares: TimeShares | None) -> str | None:
-    """Say what a task does most of the time; None while nothing is known."""
-    if shares is None:
+def _mean(found: MinMeanMax | None) -> float | None:
+    return None if found is None else found.mean
+
+
+def describe_shares(metrics: TaskMetrics) -> str | None:
+    """Say what a task does most of the time, and how long that takes it for a micro-batch; None
+    while nothing is known.
+    """
+    if (shares := metrics.shares) is None:
         return None
     share, name = max((getattr(shares, name), name) for name in SHARE_WORDS)
-    return f"{SHARE_WORDS[name]}, {share:.0%} of the time" if share > 0 else None
+    if share <= 0:
+        return None
+    seconds = {"rows": metrics.batch_seconds, "sink": metrics.commit_seconds}.get(name)
+    each = f": {seconds.mean * 1000:,.0f} ms a micro-batch" if seconds else ""
+    return f"{SHARE_WORDS[name]}{each}, {share:.0%} of the time"
 
 
 class ConnectorNumbers(ResponseBody):

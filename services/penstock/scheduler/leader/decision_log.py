@@ -1,19 +1,18 @@
-"""What the leader decided, as lines of its log: which task goes where, and which workers came and
-went. Pure.
-"""
+"""What the leader decided, as events: which task goes where, which workers came and went. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from penstock.model.events import Event
 from penstock.scheduler.state.cluster import RecordWrite
 from penstock.scheduler.state.desired_state import TaskSpec, is_monitor_id
 from penstock.scheduler.state.records import OwnedTask, TaskRecord
 from penstock.scheduler.state.workers import Member
 
 MAX_LINES: Final = 50
-"""Lines about one write. A cluster that starts with ten thousand tasks says the rest in one."""
+"""Events of one write. A cluster that starts with ten thousand tasks says the rest in one."""
 
 
 def describe_write(
@@ -21,8 +20,8 @@ def describe_write(
     owned: Mapping[str, OwnedTask],
     specs: Mapping[str, TaskSpec],
     living: Collection[str],
-) -> list[str]:
-    """Return a line for each task that a write moves.
+) -> list[Event]:
+    """Return an event for each task that a write moves.
 
     Args:
         write: The write.
@@ -30,44 +29,65 @@ def describe_write(
         specs: The tasks that should run.
         living: The ids of the workers that are there.
     """
-    lines = list(_task_lines(write, owned, specs, living))
-    left = len(lines) - MAX_LINES
-    return lines if left <= 1 else [*lines[:MAX_LINES], f"and {left} more tasks"]
+    events = list(_task_events(write, owned, specs, living))
+    left = len(events) - MAX_LINES
+    if left <= 1:
+        return events
+    return [*events[:MAX_LINES], Event("assigned", f"and {left} more tasks")]
 
 
-def _task_lines(
+def _task_events(
     write: RecordWrite,
     owned: Mapping[str, OwnedTask],
     specs: Mapping[str, TaskSpec],
     living: Collection[str],
-) -> Iterator[str]:
+) -> Iterator[Event]:
     for id_, record in write.records.items():
         if is_monitor_id(id_):
             continue
         before = owned[id_].record if id_ in owned else None
         spec = specs.get(id_)
-        connector = f" of {spec.connector.name}" if spec is not None else ""
-        yield f"task {id_}{connector} {_move(before, record, living)}"
+        name = spec.connector.name if spec is not None else ""
+        about = f"task {id_} of {name}" if name else f"task {id_}"
+        kind, move = _move(before, record, living)
+        owner = record or before
+        yield Event(kind, f"{about} {move}", name, id_, worker_name(owner) if owner else "")
 
 
-def _move(before: TaskRecord | None, after: TaskRecord | None, living: Collection[str]) -> str:
+def _move(
+    before: TaskRecord | None, after: TaskRecord | None, living: Collection[str]
+) -> tuple[str, str]:
+    """Return the kind of an event, and what a task does."""
     if after is None:
-        return f"ends on {worker_name(before)}" if before else "ends"
+        return "released", f"ends on {worker_name(before)}" if before else "ends"
     if before is None:
-        return f"goes to {worker_name(after)}"
+        return "assigned", f"goes to {worker_name(after)}"
     if before.worker != after.worker:
         lost = "" if before.worker in living else ", which is lost,"
-        return f"goes from {worker_name(before)}{lost} to {worker_name(after)}"
+        return "moved", f"goes from {worker_name(before)}{lost} to {worker_name(after)}"
     if after.restarts > before.restarts:
-        return f"starts again on {worker_name(after)}, the {_ordinal(after.restarts)} time in a row"
-    return f"starts anew on {worker_name(after)}"
+        times = _ordinal(after.restarts)
+        return "restarted", f"starts again on {worker_name(after)}, the {times} time in a row"
+    return "restarted", f"starts anew on {worker_name(after)}"
 
 
-def describe_members(before: Mapping[str, Member], after: Mapping[str, Member]) -> list[str]:
-    """Return a line for each worker that came or went."""
-    came = (f"worker {_member_name(after[id_])} is there" for id_ in after.keys() - before.keys())
-    went = (f"worker {_member_name(before[id_])} is gone" for id_ in before.keys() - after.keys())
-    return [*sorted(went), *sorted(came)]
+def describe_members(before: Mapping[str, Member], after: Mapping[str, Member]) -> list[Event]:
+    """Return an event for each worker that came or went."""
+    came = sorted(_member_name(after[id_]) for id_ in after.keys() - before.keys())
+    went = sorted(_member_name(before[id_]) for id_ in before.keys() - after.keys())
+    return [
+        *(Event("worker_gone", f"worker {name} is gone", worker=name) for name in went),
+        *(Event("worker_joined", f"worker {name} is there", worker=name) for name in came),
+    ]
+
+
+def describe_drain(worker: str, *, drain: bool) -> Event:
+    """Return the event of an operator who drains a worker, or undoes that."""
+    if drain:
+        return Event(
+            "drained", f"worker {worker} is drained: its tasks go elsewhere", worker=worker
+        )
+    return Event("undrained", f"worker {worker} may have tasks again", worker=worker)
 
 
 def worker_name(record: TaskRecord) -> str:

@@ -13,23 +13,30 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.model.backoff import Backoff
+from penstock.model.dead_letter import wall_clock_us
 from penstock.model.errors import FencedError, PenstockError, RetriableError
+from penstock.model.events import Event
 from penstock.model.metrics import ProcessMetric, metrics_from_statistics
 from penstock.scheduler.leader import stored_state
 from penstock.scheduler.leader.connector_plans import ConnectorPlans, PlanningLoop, pause_s
-from penstock.scheduler.leader.decision_log import describe_members, describe_write
+from penstock.scheduler.leader.decision_log import (
+    describe_drain,
+    describe_members,
+    describe_write,
+)
 from penstock.scheduler.leader.leadership import Leadership, leader_starting, not_leader
 from penstock.scheduler.leader.sessions import Outbox, Roster, Sessions, SharedNames, member_gone
 from penstock.scheduler.leader.stored_plans import PlanStore
-from penstock.scheduler.leader.stored_state import StoredState
+from penstock.scheduler.leader.stored_state import EventStore, StoredState
 from penstock.scheduler.state.cluster import Cluster, ClusterSettings, RecordWrite
 from penstock.scheduler.state.desired_state import DesiredConnector
+from penstock.scheduler.state.events import EventLog, events_of_report
 from penstock.scheduler.state.restarts import RestartRequests
 from penstock.scheduler.state.statuses import derive_connector_status
 from penstock.scheduler.state.workers import Member, Report
@@ -81,6 +88,8 @@ class Leader:
         rng = random.Random()  # noqa: S311 - spreads restarts in time, protects nothing
         self.cluster = Cluster(settings.cluster, rng)
         self.sessions = Sessions()
+        self.events = EventLog()
+        self._event_store = EventStore(leadership, store)
         policy, on_change = settings.cluster.restart_policy, self.update_connectors
         stored = PlanStore(leadership, store)
         self._planning = PlanningLoop(policy, rng, stored, leadership, plans, on_change, clock)
@@ -160,7 +169,21 @@ class Leader:
 
     def record_report(self, report: Report) -> None:
         """Record which tasks a worker holds."""
+        session = self.cluster.workers.sessions.get(report.worker)
+        if session is not None and session.has_reported:  # the first report is no news
+            known = {id_: session.tasks[id_] for id_ in report.tasks if id_ in session.tasks}
+            self._add_events(events_of_report(known, report.tasks, self._name(report.worker)))
         if self.cluster.record_report(report, self._clock()):
+            self.wake()
+
+    def _name(self, worker: str) -> str:
+        member = self.cluster.workers.members.get(worker)
+        return (member.name if member else "") or worker
+
+    def _add_events(self, events: Iterable[Event]) -> None:
+        found = list(events)
+        if found:
+            self.events.add(found, wall_clock_us() // 1000)
             self.wake()
 
     def close_session(self, worker: str, outbox: Outbox) -> None:
@@ -174,6 +197,7 @@ class Leader:
         """Drain a worker, or let it have tasks again. Durable, and seen by all, when it returns."""
         await stored_state.store_drain(self._leadership, worker, drain=drain)
         (self._drained.add if drain else self._drained.discard)(worker)
+        self._add_events([describe_drain(self._name(worker), drain=drain)])
         await self.wait_for_turn()
 
     async def wait_for_turn(self) -> None:
@@ -215,6 +239,7 @@ class Leader:
             if accepted.replan:
                 self.plan_schedule.request_now(generation)
         self._drained = set(state.drained)
+        self.events.load(state.events)
         owners = {owned.record.worker: owned.record.name for owned in state.owned.values()}
         self._roster.expect((Member(*owner) for owner in owners.items()), self._clock())
         self._is_stale = False
@@ -254,8 +279,7 @@ class Leader:
         self._unknown.discard("workers")
         members = self.cluster.workers.members
         gone = self.cluster.update_members(*alive, now)
-        for line in describe_members(members, self.cluster.workers.members):
-            log.info("%s", line)
+        self._record_decisions(describe_members(members, self.cluster.workers.members))
         for worker in gone:
             # it has stopped its tasks; what it reports in this session is no longer read
             self.sessions.end(worker, member_gone(worker))
@@ -271,12 +295,17 @@ class Leader:
             self.sessions.send(assignment)
         self._planning.start_due(group, self.cluster, self.wake, now)
         await self._delete_gone()
+        await self._event_store.store(self.events)
 
     def _log_write(self, write: RecordWrite) -> None:
         cluster = self.cluster
         living = cluster.workers.members.keys()
-        for line in describe_write(write, cluster.owned, cluster.specs, living):
-            log.info("%s", line)
+        self._record_decisions(describe_write(write, cluster.owned, cluster.specs, living))
+
+    def _record_decisions(self, events: Sequence[Event]) -> None:
+        for event in events:
+            log.info("%s", event.message)
+        self._add_events(events)
 
     async def _delete_gone(self) -> None:
         """Delete the stored entries of connectors and drained workers that no longer exist."""

@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.model import faults
+from penstock.model.events import MAX_EVENTS, Event
 from penstock.scheduler.leader.leadership import Leadership
 from penstock.scheduler.state.cluster import RecordWrite
+from penstock.scheduler.state.events import EventLog, decode_events, encode_events
 from penstock.scheduler.state.records import (
     ASSIGNMENT_PREFIX,
     DRAIN_PREFIX,
+    EVENT_PREFIX,
     PLAN_PREFIX,
     RESTART_PREFIX,
     ROUND_KEY,
@@ -43,6 +46,7 @@ class StoredState:
     plan_records: Mapping[str, PlanRecord]
     accepted_restarts: Mapping[str, AcceptedRestarts]
     drained: frozenset[str]
+    events: Sequence[Event]
     revision: int
 
 
@@ -52,12 +56,14 @@ async def load_state(store: Store) -> StoredState:
     plans, _ = await _read_all(store, PLAN_PREFIX)
     restarts, _ = await _read_all(store, RESTART_PREFIX)
     drains, _ = await _read_all(store, DRAIN_PREFIX)
+    events, _ = await _read_all(store, EVENT_PREFIX)
     planned_at = {entry.key.removeprefix(PLAN_PREFIX): entry.revision for entry in plans}
     return StoredState(
         dict(decode_record(entry) for entry in records),
         dict(decode_plan_record(entry) for entry in plans),
         dict(_unless_planned(*decode_accepted_restarts(entry), planned_at) for entry in restarts),
         frozenset(entry.key.removeprefix(DRAIN_PREFIX) for entry in drains),
+        [event for entry in events for event in decode_events(entry.value)],
         revision,
     )
 
@@ -80,6 +86,40 @@ async def store_round(leadership: Leadership, write: RecordWrite) -> int:
 async def store_drain(leadership: Leadership, worker: str, *, drain: bool) -> None:
     """Store whether an operator drains a worker."""
     await leadership.write([], [(DRAIN_PREFIX + worker, b"" if drain else None)])
+
+
+class EventStore:
+    """Stores events, some in each entry, and deletes the oldest entries."""
+
+    def __init__(self, leadership: Leadership, store: Store) -> None:
+        self._leadership, self._store = leadership, store
+        self._sizes: dict[str, int] | None = None
+
+    async def store(self, event_log: EventLog) -> None:
+        """Store the events that are not stored yet. Nothing is written where there are none."""
+        for events in event_log.take_unstored():
+            if self._sizes is None:
+                entries, _ = await _read_all(self._store, EVENT_PREFIX)
+                self._sizes = {one.key: len(decode_events(one.value)) for one in entries}
+            sizes = {**self._sizes, f"{EVENT_PREFIX}{events[0].number:012d}": len(events)}
+            old = oldest_beyond(sizes, MAX_EVENTS)
+            new = next(reversed(sizes))
+            puts: list[Put] = [(new, encode_events(events)), *((key, None) for key in old)]
+            await self._leadership.write([], puts[: MAX_DELETES_PER_WRITE + 1])
+            event_log.record_stored(events)
+            self._sizes = {key: size for key, size in sizes.items() if key not in old}
+
+
+def oldest_beyond(sizes: Mapping[str, int], most: int) -> list[str]:
+    """Return the oldest entries without which there are still `most` events, at most 100."""
+    spare = sum(sizes.values()) - most
+    old: list[str] = []
+    for key, size in sorted(sizes.items()):
+        if size > spare or len(old) == MAX_DELETES_PER_WRITE:
+            break
+        old.append(key)
+        spare -= size
+    return old
 
 
 async def store_plan_record(leadership: Leadership, generation: str, record: PlanRecord) -> None:

@@ -7,6 +7,7 @@
 - `plan/<generation>/<token>/<number>` a chunk
 - `restarted/<generation>` the restart requests that were accepted, and the tasks that they cover
 - `drain/<worker>` an operator drains this worker
+- `event/<number>` events, some in each entry, from the one with this number on
 - `scheduler/round` written with every round, so that an assignment has a revision of its own
 
 Field names of `TaskRecord` and `PlanRecord` are part of the stored form.
@@ -25,6 +26,7 @@ PLAN_PREFIX: Final = "planned/"
 TASK_PLANS_PREFIX: Final = "plan/"
 RESTART_PREFIX: Final = "restarted/"
 DRAIN_PREFIX: Final = "drain/"
+EVENT_PREFIX: Final = "event/"
 ROUND_KEY: Final = "scheduler/round"
 
 KEY_PREFIXES: Final = (
@@ -33,6 +35,7 @@ KEY_PREFIXES: Final = (
     TASK_PLANS_PREFIX,
     RESTART_PREFIX,
     DRAIN_PREFIX,
+    EVENT_PREFIX,
     ROUND_KEY,
 )
 """Every key of the scheduler starts with one of these."""

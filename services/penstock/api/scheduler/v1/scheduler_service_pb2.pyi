@@ -30,6 +30,40 @@ RUN_STATE_RESTARTING: RunState
 RUN_STATE_STOPPED: RunState
 RUN_STATE_COMPLETED: RunState
 
+class ListEventsRequest(_message.Message):
+    __slots__ = ("connector", "after", "limit")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    connector: str
+    after: int
+    limit: int
+    def __init__(self, connector: _Optional[str] = ..., after: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ListEventsResponse(_message.Message):
+    __slots__ = ("events",)
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[Event]
+    def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
+
+class Event(_message.Message):
+    __slots__ = ("number", "at_ms", "kind", "connector", "task", "worker", "message")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    at_ms: int
+    kind: str
+    connector: str
+    task: str
+    worker: str
+    message: str
+    def __init__(self, number: _Optional[int] = ..., at_ms: _Optional[int] = ..., kind: _Optional[str] = ..., connector: _Optional[str] = ..., task: _Optional[str] = ..., worker: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
 class SessionRequest(_message.Message):
     __slots__ = ("worker_id", "address", "labels", "tasks", "seen_revision", "name", "draining", "capacity", "monitors", "partial", "released_tasks")
     class LabelsEntry(_message.Message):

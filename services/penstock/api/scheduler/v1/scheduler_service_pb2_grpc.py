@@ -62,6 +62,11 @@ class SchedulerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansResponse.FromString,
                 _registered_method=True)
+        self.ListEvents = channel.unary_unary(
+                '/penstock.api.scheduler.v1.SchedulerService/ListEvents',
+                request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsResponse.FromString,
+                _registered_method=True)
         self.DrainWorker = channel.unary_unary(
                 '/penstock.api.scheduler.v1.SchedulerService/DrainWorker',
                 request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.SerializeToString,
@@ -121,6 +126,14 @@ class SchedulerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListEvents(self, request, context):
+        """ListEvents returns the latest events of the cluster, oldest first. A caller that follows them asks again with the number of
+        the last one that it knows.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DrainWorker(self, request, context):
         """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
         change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
@@ -156,6 +169,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.ListTaskPlans,
                     request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansRequest.FromString,
                     response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansResponse.SerializeToString,
+            ),
+            'ListEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEvents,
+                    request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsResponse.SerializeToString,
             ),
             'DrainWorker': grpc.unary_unary_rpc_method_handler(
                     servicer.DrainWorker,
@@ -301,6 +319,33 @@ class SchedulerService(object):
             '/penstock.api.scheduler.v1.SchedulerService/ListTaskPlans',
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansRequest.SerializeToString,
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.scheduler.v1.SchedulerService/ListEvents',
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsRequest.SerializeToString,
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

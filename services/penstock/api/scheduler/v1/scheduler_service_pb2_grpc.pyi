@@ -60,6 +60,10 @@ class SchedulerServiceStub:
     """ListTaskPlans streams the plans in force of a generation, ordered by task number; none when it has no plans yet, or does not exist.
     All messages show the plans of one epoch. A monitor reads them when its plan_epoch changes; a task gets its plan by the session.
     """
+    ListEvents: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.ListEventsRequest, _scheduler_service_pb2.ListEventsResponse]
+    """ListEvents returns the latest events of the cluster, oldest first. A caller that follows them asks again with the number of
+    the last one that it knows.
+    """
     DrainWorker: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]
     """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
     change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
@@ -96,6 +100,10 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     ListTaskPlans: _aio.UnaryStreamMultiCallable[_scheduler_service_pb2.ListTaskPlansRequest, _scheduler_service_pb2.ListTaskPlansResponse]  # type: ignore[assignment]
     """ListTaskPlans streams the plans in force of a generation, ordered by task number; none when it has no plans yet, or does not exist.
     All messages show the plans of one epoch. A monitor reads them when its plan_epoch changes; a task gets its plan by the session.
+    """
+    ListEvents: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.ListEventsRequest, _scheduler_service_pb2.ListEventsResponse]  # type: ignore[assignment]
+    """ListEvents returns the latest events of the cluster, oldest first. A caller that follows them asks again with the number of
+    the last one that it knows.
     """
     DrainWorker: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]  # type: ignore[assignment]
     """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
@@ -160,6 +168,16 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_scheduler_service_pb2.ListTaskPlansResponse], _abc.AsyncIterator[_scheduler_service_pb2.ListTaskPlansResponse]]:
         """ListTaskPlans streams the plans in force of a generation, ordered by task number; none when it has no plans yet, or does not exist.
         All messages show the plans of one epoch. A monitor reads them when its plan_epoch changes; a task gets its plan by the session.
+        """
+
+    @_abc_1.abstractmethod
+    def ListEvents(
+        self,
+        request: _scheduler_service_pb2.ListEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_service_pb2.ListEventsResponse, _abc.Awaitable[_scheduler_service_pb2.ListEventsResponse]]:
+        """ListEvents returns the latest events of the cluster, oldest first. A caller that follows them asks again with the number of
+        the last one that it knows.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,135 @@
+"""What happened is kept, in order, over leaders and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock.model.connector import TaskState, TaskStatus
+from penstock.model.errors import Diagnostic, ErrorClass
+from penstock.model.events import MAX_EVENT_LENGTH, MAX_EVENTS, Event
+from penstock.scheduler.leader.stored_state import oldest_beyond
+from penstock.scheduler.state.events import (
+    MAX_STORED_EVENTS,
+    EventLog,
+    decode_events,
+    encode_events,
+    events_of_report,
+)
+from penstock.scheduler.state.records import EVENT_PREFIX
+from support.waiting import until
+
+AWAY = Diagnostic("test.away", "it is away", ErrorClass.RETRIABLE)
+STARTING = TaskStatus("g-0", "orders", 5, TaskState.STARTING)
+RUNNING = replace(STARTING, state=TaskState.RUNNING)
+
+
+def happened(before, after):
+    known = {} if before is None else {before.task_id: before}
+    found = events_of_report(known, {after.task_id: after}, "w1")
+    return [(event.kind, event.message) for event in found]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kinds"),
+    [
+        (None, RUNNING, ["running"]),
+        (STARTING, RUNNING, ["running"]),
+        (RUNNING, RUNNING, []),
+        (None, STARTING, []),
+        (RUNNING, replace(RUNNING, batches=1, rows_written=3), ["first_commit"]),
+        (RUNNING, replace(RUNNING, batches=1, rows_failed=2), ["first_commit", "rejected_rows"]),
+        (replace(RUNNING, batches=1), replace(RUNNING, batches=9, rows_read=99), []),
+        (RUNNING, replace(RUNNING, state=TaskState.PAUSED), ["paused"]),
+        (RUNNING, replace(RUNNING, state=TaskState.COMPLETED), ["completed"]),
+        (replace(RUNNING, batches=4), replace(RUNNING, epoch=6, batches=0), ["running"]),
+    ],
+)
+def test_a_report_tells_what_changed(before, after, kinds):
+    assert [kind for kind, _ in happened(before, after)] == kinds
+
+
+def test_a_failure_has_its_reason_and_each_retry_is_one():
+    failed = replace(RUNNING, state=TaskState.FAILED, diagnostic=AWAY)
+    told = [("failed", "task g-0 of orders failed: [test.away] it is away")]
+    assert happened(RUNNING, failed) == told
+    retried = replace(RUNNING, state=TaskState.RESTARTING, diagnostic=AWAY, restarts=1)
+    (first,) = happened(RUNNING, retried)
+    assert first[0] == "retrying"
+    assert len(happened(retried, replace(retried, restarts=2))) == 1
+    assert happened(retried, retried) == []
+
+
+def test_monitors_have_no_events():
+    monitor = replace(RUNNING, task_id="g-monitor")
+    assert happened(None, monitor) == []
+
+
+def test_the_latest_events_are_kept_and_numbered():
+    log = EventLog()
+    log.add((Event("running", "x" * 9_999, f"c{n % 2}") for n in range(MAX_EVENTS + 10)), 7)
+    found = log.latest("", 0, MAX_EVENTS)
+    assert [event.number for event in found] == list(range(11, MAX_EVENTS + 11))
+    assert {len(event.message) for event in found} == {MAX_EVENT_LENGTH}
+    assert {event.at_ms for event in found} == {7}
+    assert [event.number for event in log.latest("c1", 1_000, 3)] == [1006, 1008, 1010]
+    assert log.latest("", 0, 0) == []
+
+
+def test_what_is_stored_is_what_was_added_and_once():
+    log = EventLog()
+    log.add([Event("running", str(n)) for n in range(MAX_STORED_EVENTS + 1)], 1)
+    entries = log.take_unstored()
+    assert list(map(len, entries)) == [MAX_STORED_EVENTS, 1]
+    log.record_stored(entries[0])
+    log.add([Event("running", "late")], 2)
+    assert [event.message for event in log.take_unstored()[0]] == [str(MAX_STORED_EVENTS), "late"]
+    assert decode_events(encode_events(entries[1])) == entries[1]
+
+
+def test_a_new_leader_goes_on_behind_what_may_have_been_read():
+    log = EventLog()
+    log.load([Event("running", "a", number=7)])
+    log.add([Event("running", "b")], 1)
+    assert [event.message for event in log.latest("", 7, 9)] == ["b"]
+    assert log.latest("", 7, 9)[0].number > 1_000
+
+
+def test_old_entries_are_deleted_while_enough_events_are_left():
+    sizes = {f"{n:03d}": 10 for n in range(30)}
+    assert oldest_beyond(sizes, 300) == []
+    assert oldest_beyond(sizes, 275) == ["000", "001"]
+    assert len(oldest_beyond({f"{n:04d}": 1 for n in range(900)}, 10)) == 100
+
+
+def test_events_are_listed_and_outlive_their_leader(mesh):
+    async def test(mesh):
+        async def listed(client, connector=""):
+            return [event.kind for event in await client.list_events(connector, 0, 100)]
+
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task is there")
+        task = next(iter(worker.held))
+        worker.set(task, TaskState.FAILED, AWAY)
+        async with asyncio.timeout(60):
+            while "failed" not in await listed(mesh.first.client, "orders"):
+                await asyncio.sleep(0.01)
+        kinds = await listed(mesh.first.client)
+        assert kinds.index("worker_joined") < kinds.index("assigned") < kinds.index("failed")
+        assert "worker_joined" not in await listed(mesh.first.client, "orders")
+        async with asyncio.timeout(60):
+            while not (await mesh.store.range(EVENT_PREFIX)).entries:
+                await asyncio.sleep(0.01)
+        entries = (await mesh.store.range(EVENT_PREFIX)).entries
+        stored = [event.kind for entry in entries for event in decode_events(entry.value)]
+        await mesh.second.lead()
+        found = await listed(mesh.second.client)
+        assert found[: len(stored)] == stored
+        last = max(e.number for entry in entries for e in decode_events(entry.value))
+        again = await mesh.second.client.list_events("", last, 100)
+        assert all(event.number > last for event in again)
+
+    mesh(test)
