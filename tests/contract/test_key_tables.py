@@ -1,22 +1,15 @@
-"""The tables of keys in the READMEs of connectors are what `connectors/key_tables.py` writes."""
-
-import importlib.util
-import sys
+"""The tables of keys in the READMEs of connectors, and those of other products' keys in pages, are
+what `connectors/key_tables.py` writes.
+"""
 
 import pytest
 
-from support.checkout import ROOT
-
-SCRIPT = ROOT / "connectors" / "key_tables.py"
+from support.key_tables import load_key_tables
 
 
 @pytest.fixture(scope="module")
 def key_tables():
-    spec = importlib.util.spec_from_file_location("key_tables", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["key_tables"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_key_tables()
 
 
 def test_every_table_is_fresh(key_tables):
@@ -27,6 +20,31 @@ def test_every_table_is_fresh(key_tables):
 def test_every_connector_has_one_table(key_tables):
     named = [name for _, text in key_tables.readmes() for name in key_tables.tables_of(text)]
     assert sorted(named) == sorted(key_tables.SPECS)
+
+
+def test_every_table_of_other_products_is_in_one_page(key_tables):
+    named = [
+        name
+        for _, text in key_tables.readmes()
+        for name in key_tables.compatibility_tables_of(text)
+    ]
+    assert sorted(named) == sorted(key_tables.COMPATIBILITY_TABLES)
+
+
+def test_every_key_of_debezium_is_in_force_without_effect_or_refused(key_tables):
+    tables = {name: table() for name, table in key_tables.COMPATIBILITY_TABLES.items()}
+    assert "| `topic.prefix` |" in tables["Debezium's in force, mysql-cdc"]
+    assert "| `max.queue.size` | both |" in tables["Debezium's without effect"]
+    assert "| `max.batch.size` | `mysql-cdc` |" in tables["Debezium's without effect"]
+    assert "| `max.batch.size` |" in tables["Debezium's in force, postgres-cdc"]
+    assert "| `column.mask.*` | both |" in tables["Debezium's refused"]
+
+
+def test_a_key_without_effect_shows_the_value_that_gives_no_warning(key_tables):
+    rows = key_tables.COMPATIBILITY_TABLES["Debezium's without effect"]().splitlines()
+    signals = {row.split(" | ")[1]: row for row in rows if "`signal.enabled.channels`" in row}
+    assert "no warning with `source`" in signals["`mysql-cdc`"]
+    assert "no warning" not in signals["`postgres-cdc`"]
 
 
 def test_another_word_default_or_choice_goes_red(key_tables):
@@ -45,3 +63,5 @@ def test_another_word_default_or_choice_goes_red(key_tables):
 def test_a_mark_that_names_no_connector_is_an_error(key_tables):
     with pytest.raises(KeyError):
         key_tables.refresh("<!-- keys of nobody -->\n<!-- end of keys -->\n")
+    with pytest.raises(KeyError):
+        key_tables.refresh("<!-- compatibility keys: X -->\n<!-- end of compatibility keys -->\n")

@@ -1,4 +1,4 @@
-"""Every command in a README is run: by this test, by another one, or it says why not."""
+"""Every command in a README or a page is run: by this test, by another one, or it says why not."""
 
 import pytest
 
@@ -23,8 +23,8 @@ def test_what_a_readme_tells_to_do_works(name, tmp_path):
     play(STORIES[name], tmp_path)
 
 
-def block_of(info: str, body: str) -> Block:
-    (block,) = blocks(f"# A\n\n```{info}\n{body}\n```\n", "X.md")
+def block_of(info: str, body: str, readme: str = "X.md") -> Block:
+    (block,) = blocks(f"# A\n\n```{info}\n{body}\n```\n", readme)
     return block
 
 
@@ -50,6 +50,26 @@ def test_a_block_that_nobody_runs_goes_red(info, words):
 )
 def test_a_block_that_somebody_runs_is_in_order(info):
     assert complaint(block_of(info, "bash tests/x.py")) is None
+
+
+TYPED_PAGE = "deploy/docs/pages/operate/runbooks/etcd.md"
+
+
+@pytest.mark.parametrize("info", ["bash", 'bash title="a"', 'bash title="a" not-run="b"'])
+def test_a_block_of_a_folder_with_a_test_of_its_own_is_in_order(info):
+    assert complaint(block_of(info, "etcdctl member list", TYPED_PAGE)) is None
+
+
+@pytest.mark.parametrize(
+    ("info", "page"),
+    [
+        ("bash", "deploy/docs/pages/operate/sizing.md"),
+        ('bash title="a"', "deploy/docs/pages/operate/sizing.md"),
+        ("bash quietly", TYPED_PAGE),
+    ],
+)
+def test_a_block_of_a_page_that_nobody_types_goes_red(info, page):
+    assert "say who runs it" in complaint(block_of(info, "etcdctl member list", page))
 
 
 def test_other_languages_are_no_commands():

@@ -18,7 +18,7 @@ TEXTS = (
     "services/penstock/scheduler/README.md",
     "connectors/python/README.md",
     "connectors/go/README.md",
-    "deploy/runbooks/connectors.md",
+    "deploy/docs/pages/operate/runbooks/connectors.md",
 )
 
 

@@ -1,4 +1,4 @@
-"""The commands that stand in README files: none is there that nobody has run.
+"""The commands that stand in README files and in pages: none is there that nobody has run.
 
 What comes after the language of a fenced block says who runs it (tests/README.md has the table):
 
@@ -6,6 +6,8 @@ What comes after the language of a fenced block says who runs it (tests/README.m
     ```console run                  the same for `$ ` lines, and what they print; `…` is anything
     ```bash tested-by=tests/x.py    that file; it must name what the block names
     ```bash not-run="it is paid"    nobody, and this is why
+
+Pages of some folders have a test that types every block of theirs: `TYPED_BY`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.checkout import ROOT
+
+PAGES = ROOT / "deploy" / "docs" / "pages"
+TYPED_BY = {
+    "deploy/docs/pages/use-cases": "tests/system/test_use_cases.py",
+    "deploy/docs/pages/operate/runbooks": "tests/contract/deploy/test_runbooks.py",
+}
+"""The test of all blocks of a folder. Such blocks need no mark, and may have a title."""
 
 SHELLS = frozenset({"bash", "sh", "shell", "console", "shell-session"})
 _RUNNERS = {"bash", "python", "penstock", "source", "."}
@@ -52,8 +61,9 @@ class Block:
 
 
 def readmes() -> list[Path]:
-    """Return the README files of the checkout."""
-    return sorted(f for f in ROOT.rglob("README.md") if not _SKIPPED & set(f.parts))
+    """Return the README files of the checkout, and the pages of its documentation."""
+    found = {*ROOT.rglob("README.md"), *PAGES.rglob("*.md")}
+    return sorted(file for file in found if not _SKIPPED & set(file.parts))
 
 
 def blocks(text: str, readme: str) -> Iterator[Block]:
@@ -68,14 +78,25 @@ def blocks(text: str, readme: str) -> Iterator[Block]:
 
 def complaint(block: Block) -> str | None:
     """Return what is wrong with the way a block is marked, None when it is in order."""
-    known = block.marks.keys() & {"run", "tested-by", "not-run"}
-    if len(known) != 1 or block.marks.keys() != known:
+    test = TYPED_BY.get(str(Path(block.readme).parent))
+    marks = block.marks.keys() - ({"title"} if test else set())
+    if test and not marks:
+        return _complaint_about_folder(block, ROOT / test)
+    known = marks & {"run", "tested-by", "not-run"}
+    if len(known) != 1 or marks != known:
         return f"{block}: say who runs it: run, tested-by=FILE or not-run=WHY"
     if "run" in known:
         return None
     if "not-run" in known:
         return None if block.marks["not-run"] else f"{block}: say why it is not run"
     return _complaint_about_test(block, ROOT / block.marks["tested-by"])
+
+
+def _complaint_about_folder(block: Block, test: Path) -> str | None:
+    folder = Path(block.readme).parent.name
+    if not test.is_file() or f'"{folder}"' not in test.read_text(encoding="utf-8"):
+        return f"{block}: {test.name} does not read the pages of {folder}"
+    return None
 
 
 def _complaint_about_test(block: Block, test: Path) -> str | None:

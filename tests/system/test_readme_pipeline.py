@@ -12,7 +12,9 @@ from support.checkout import ROOT
 
 @pytest.mark.timeout(600)
 def test_the_first_pipeline_of_the_readme_runs_as_written(tmp_path):
-    """`penstock test pipeline.yaml`, `penstock run pipeline.yaml`"""
+    """`penstock check pipeline.yaml`, `penstock test pipeline.yaml`,
+    `penstock run pipeline.yaml`.
+    """
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     pipeline = re.search(r"```yaml\n(name: errors-only.*?)```", readme, re.DOTALL)
     assert pipeline is not None
@@ -32,6 +34,7 @@ def test_the_first_pipeline_of_the_readme_runs_as_written(tmp_path):
         assert done.returncode == 0, done.stderr
         return done
 
+    assert "no error in its configuration" in penstock("check").stdout
     assert penstock("test").stdout == f"passed  {tmp_path.name}/pipeline.yaml: only errors pass\n"
     assert "4 rows read, 2 written" in penstock("run").stderr
     with (tmp_path / "app.log").open("a", encoding="utf-8") as log:

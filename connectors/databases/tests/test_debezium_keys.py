@@ -13,6 +13,7 @@ from penstock_connector.testing import Testbed
 from penstock_databases.cdc.debezium_keys import debezium_key
 from penstock_databases.mysql_cdc.source import MysqlCdc
 from penstock_databases.postgres_cdc.source import PostgresCdcSource
+from support.key_tables import load_key_tables
 
 MYSQL_TUTORIAL = {
     "tasks.max": "1",
@@ -164,6 +165,12 @@ def test_every_documented_key_has_an_answer(kind, names):
         assert name in own or found is not None, f"{name} is unknown"
         if found is not None and found.refused:
             assert found.fix, name
+
+
+@pytest.mark.parametrize(("kind", "names"), [(MysqlCdc, MYSQL), (PostgresCdcSource, POSTGRES)])
+def test_the_page_shows_all_keys_of_debezium_that_are_in_force_and_no_others(kind, names):
+    shown = {key.name for key in load_key_tables().keys_in_force(kind.name)}
+    assert shown == keys_of(kind.config_type).keys() & {*COMMON, *names}
 
 
 @pytest.mark.parametrize(

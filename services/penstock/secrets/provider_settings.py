@@ -59,7 +59,7 @@ _VAULT: Final = (
     ConfigKey("authority", doc="PEM file with the authority of the certificate of Vault."),
     ConfigKey("ttl", "duration", 300.0, doc="When secrets without a lease are read again; 0: no."),
 )
-_KEYS: Final = {"file": _FILES, "dir": _FILES, "env": _ENV, "vault": _VAULT}
+KEYS: Final = {"file": _FILES, "dir": _FILES, "env": _ENV, "vault": _VAULT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _parse_provider(name: str, config: Mapping[str, str]) -> ProviderSettings:
                 fix=f"Parameters of a provider are `{start}param.<name>`.",
                 config_path=key,
             )
-    values = parse(_KEYS[kind], params, f"{start}param")
+    values = parse(KEYS[kind], params, f"{start}param")
     if "allowlist.pattern" in values:
         values["allowlist.pattern"] = Pattern.parse(
             values["allowlist.pattern"], f"{start}param.allowlist.pattern"

@@ -123,7 +123,7 @@ def find_chain_warnings(config: Mapping[str, str]) -> list[Diagnostic]:
             type_ = member.config.get("type", "").strip()
             definition = definitions.get(type_)
             if definition is not None:
-                keys = (*_COMMON, *definition.keys)
+                keys = (*MEMBER_KEYS, *definition.keys)
                 found += find_keys_without_effect(keys, member.config, member.path)
         found += _warn_of_unlisted(config, section, [member.path for member in listed])
     return found
@@ -148,7 +148,7 @@ def _warn_of_unlisted(
         yield no_effect_warning(path, f"`{section}` does not list `{name}`", fix)
 
 
-_COMMON: Final = (
+MEMBER_KEYS: Final = (
     ConfigKey("type", required=True, doc="a type like `Filter` or `TopicNameMatches`."),
     ConfigKey(
         "plugin.version",
@@ -160,7 +160,7 @@ _DEFINITIONS: Final[Mapping[str, Mapping[str, TypeDefinition[Any]]]] = {
     "transforms": TRANSFORMS_BY_NAME,
     "predicates": PREDICATES_BY_NAME,
 }
-_LIMITS: Final = (
+PREDICATE_KEYS: Final = (
     ConfigKey("predicate", doc="Name of the predicate that selects datasets or rows."),
     ConfigKey("negate", "boolean", default=False, doc="Apply it where the predicate is false."),
 )
@@ -215,9 +215,9 @@ def _build_transform(
     name = member.config.get("type", "").strip()
     if name not in TRANSFORMS_BY_NAME and extensions.plugins(name):
         own = {key: value for key, value in member.config.items() if key in CHAIN_KEYS}
-        values = parse((*_COMMON, *_LIMITS), own, member.path)
+        values = parse((*MEMBER_KEYS, *PREDICATE_KEYS), own, member.path)
         return parse_plugin_transform(member.path, member.config), values
-    definition, values = _parse_member(member, TRANSFORMS_BY_NAME, "transform", _LIMITS)
+    definition, values = _parse_member(member, TRANSFORMS_BY_NAME, "transform", PREDICATE_KEYS)
     transform = definition.build(member.path, values)
     if isinstance(transform, PythonFunction):
         transform = transform.with_code(extensions.functions)
@@ -248,7 +248,9 @@ def _parse_member(
     limits: tuple[ConfigKey, ...],
 ) -> tuple[TypeDefinition[T], dict[str, Any]]:
     """Return the definition of a member's type, and the parsed values of its keys."""
-    type_ = parse(_COMMON[:1], {k: v for k, v in member.config.items() if k == "type"}, member.path)
+    type_ = parse(
+        MEMBER_KEYS[:1], {k: v for k, v in member.config.items() if k == "type"}, member.path
+    )
     definition = find_definition(type_["type"], definitions, f"{member.path}.type", what)
-    keys = (*_COMMON, *limits, *definition.keys)
+    keys = (*MEMBER_KEYS, *limits, *definition.keys)
     return definition, parse(keys, member.config, member.path)

@@ -28,7 +28,7 @@ _NOTES: Final = "what happens is in the log, the metrics and the state of the co
 _SIGNALS: Final = "only new rows of the table `signal.data.collection` are signals"
 _NAMES: Final = "names stay as they are in the database; converters adjust them where they must"
 
-_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "advanced.metrics.enable": _NOTES,
     "bigint.unsigned.handling.mode": "unsigned numbers come whole",
     "binlog.buffer.size": _NETWORK,
@@ -122,7 +122,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "xmin.fetch.interval.ms": _NOTES,
 }
 
-_WITHOUT_EFFECT_BELOW: Final[Mapping[str, str]] = {
+WITHOUT_EFFECT_BELOW: Final[Mapping[str, str]] = {
     "database.history.": _HISTORY,
     "driver.": _NETWORK,
     "internal.": "it is a key of Debezium's own tests",
@@ -135,7 +135,7 @@ _WITHOUT_EFFECT_BELOW: Final[Mapping[str, str]] = {
 
 _MASK: Final = "Use the transform MaskField, or column.exclude.list where there is one."
 _CAST: Final = "Use the transform Cast."
-_REFUSED: Final[Mapping[str, tuple[str, str]]] = {
+REFUSED: Final[Mapping[str, tuple[str, str]]] = {
     "converters": ("it names classes of Java that change values", _CAST),
     "post.processors": ("it names classes of Java that change rows", "Use transforms."),
     "database.initial.statements": ("statements of the session change what is read", ""),
@@ -171,7 +171,7 @@ _REFUSED: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Why, and what to do instead."""
 
-_REFUSED_BELOW: Final[Mapping[str, tuple[str, str]]] = {
+REFUSED_BELOW: Final[Mapping[str, tuple[str, str]]] = {
     "column.mask.": ("columns are not masked here", _MASK),
     "column.truncate.": ("columns are not cut here", _MASK),
     "database.ssl.": (
@@ -186,7 +186,7 @@ _REFUSED_BELOW: Final[Mapping[str, tuple[str, str]]] = {
     ),
 }
 
-_AS_HERE: Final[Mapping[str, frozenset[str]]] = {
+AS_HERE: Final[Mapping[str, frozenset[str]]] = {
     "bigint.unsigned.handling.mode": frozenset({"precise", "long"}),
     "field.name.adjustment.mode": frozenset({"none"}),
     "hstore.handling.mode": frozenset({"json"}),
@@ -221,12 +221,12 @@ _AS_HERE: Final[Mapping[str, frozenset[str]]] = {
 
 def debezium_key(name: str, value: str) -> CompatibilityKey | None:
     """Return what becomes of a key of Debezium; None for a key that is not one of its."""
-    same = _AS_HERE.get(name)
+    same = AS_HERE.get(name)
     if same is not None and value.strip().lower() in {one.lower() for one in same}:
         return CompatibilityKey()
-    if (why := _WITHOUT_EFFECT.get(name) or _below(name, _WITHOUT_EFFECT_BELOW)) is not None:
+    if (why := WITHOUT_EFFECT.get(name) or _below(name, WITHOUT_EFFECT_BELOW)) is not None:
         return CompatibilityKey(why)
-    refused = _REFUSED.get(name) or _below(name, _REFUSED_BELOW)
+    refused = REFUSED.get(name) or _below(name, REFUSED_BELOW)
     if refused is not None:
         return CompatibilityKey(refused[0], fix=refused[1] or "Remove it.", refused=True)
     if same is None:

@@ -45,8 +45,8 @@ _CAST_FAILURE: Final = row_failure(
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Casts the fields of `targets`, or with `whole` the value or key itself. Names that a dataset
-    does not have are ignored, as in Kafka.
+    """Casts fields to other types, or the value or key itself. Names that a dataset does not have
+    are ignored, as in Kafka.
     """
 
     path: str

@@ -92,8 +92,8 @@ REGEX_ROUTER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TimestampRouter:
-    """Names every row by `format`. Without `${timestamp}` in it, all rows of a dataset have one
-    name.
+    """Names every row by its topic and its time. Without `${timestamp}` in the format, all rows of
+    a dataset have one name.
     """
 
     path: str
