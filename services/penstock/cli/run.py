@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from penstock.model.connector import (
     TaskState,
     TaskStatus,
 )
-from penstock.model.errors import error_from_diagnostic
+from penstock.model.errors import PenstockError, error_from_diagnostic
 from penstock.model.status import RunState
 from penstock.pipeline_files.connector_file import PLUGIN_ROLES, read_pipeline
 from penstock.standalone.node import Node, run_connectors
@@ -113,7 +113,11 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
             if not previous.exists:
                 print_status(_describe_run(validated, state_dir))
             await run_connectors(node, [validated])
-            await _follow(node, connector.name, tasks, before, draw=not arguments.no_progress)
+            try:
+                await _follow(node, connector.name, tasks, before, draw=not arguments.no_progress)
+            except asyncio.CancelledError:
+                await _update_statuses(node, tasks)
+                raise
     except asyncio.CancelledError:  # interrupted: the node has drained
         if tasks:
             _summarize(arguments, before, list(tasks.values()), previous.elapsed_s())
@@ -170,6 +174,20 @@ async def _wait_for_tasks(
             bar.update(before.plus(list(tasks.values())))
         if all(status.state in ENDED_STATES for status in tasks.values()):
             return
+
+
+async def _update_statuses(node: Node, tasks: dict[str, TaskStatus]) -> None:
+    """Read the statuses of the tasks once more: the last ones may be older than rows that the user
+    sees at the sink.
+    """
+    left = set(tasks)
+    with suppress(TimeoutError, PenstockError):
+        async with asyncio.timeout(POLL_INTERVAL_S), aclosing(node.worker.watch_tasks()) as found:
+            async for task in found:
+                tasks[task.task_id] = task
+                left.discard(task.task_id)
+                if not left:
+                    return
 
 
 async def _raise_plan_failure(node: Node, name: str) -> None:

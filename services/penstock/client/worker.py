@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
@@ -131,7 +131,7 @@ class WorkerClient(ServiceClient):
         )
         return worker_rows.PREVIEW.from_proto(answer)
 
-    async def watch_tasks(self, interval_s: float = 0.0) -> AsyncIterator[TaskStatus]:
+    async def watch_tasks(self, interval_s: float = 0.0) -> AsyncGenerator[TaskStatus, None]:
         """Iterate over statuses: all tasks first, then changes, and metrics each `interval_s`."""
         answers = self._stub.WatchTasks(pb.WatchTasksRequest(every_ms=round(interval_s * 1000)))
         async for answer in self._stream("worker.watch_tasks", answers):

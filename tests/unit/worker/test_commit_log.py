@@ -19,7 +19,7 @@ def test_the_first_commit_and_the_first_rejected_rows_have_a_line(caplog):
         commits.record(ExecutedBatch((), 10, 10 - failed, rows_failed=failed))
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
         ("INFO", "task g-0 committed its first micro-batch, rows: 10"),
-        ("WARNING", "rejected 3 of 10 rows; further ones are only counted"),
+        ("WARNING", "rejected rows: 3; further ones are only counted"),
     ]
 
 

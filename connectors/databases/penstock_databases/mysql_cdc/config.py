@@ -83,7 +83,7 @@ class MysqlCdcConfig(Reaching):
     )
     include_before: bool = key(True, doc="Give the row before a change in the column __before.")
     signal_data_collection: str = key(
-        "", doc="database.table whose new rows (id, table_name) name tables to read again."
+        "", doc="database.table whose new rows (id, type, data) are signals: tables to read again."
     )
     offset_lost: str = key(
         "fail",

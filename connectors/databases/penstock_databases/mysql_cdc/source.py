@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock_connector import (
     Batch,
+    ConfigError,
     Dataset,
     OffsetLostError,
     Op,
@@ -21,6 +22,7 @@ from penstock_connector import (
     Source,
 )
 from penstock_databases.cdc.progress import Key, Work
+from penstock_databases.cdc.signals import LOG, STOP, Signal, read_signal
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.cdc.waiting import Bell
 from penstock_databases.dialects import DIALECTS
@@ -404,15 +406,29 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         if not signals or batch.dataset != self.config.dataset(database, name):
             return False
         assert isinstance(batch.rows, pa.RecordBatch)  # noqa: S101 - we made it
-        wanted = {
-            str(row.get("table_name"))
-            for row in batch.rows.to_pylist()
-            if row["__op"] in {Op.CREATE, Op.UPSERT}
-        }
-        for table in self._origin.chosen():
-            if ".".join(table) in wanted:
-                self._progress.add([table], keep=True)
+        for row in batch.rows.to_pylist():
+            if row["__op"] not in {Op.CREATE, Op.UPSERT}:
+                continue
+            try:
+                self._obey_signal(read_signal(row))
+            except ConfigError as error:
+                _LOG.warning("%s", error)
         return not self._tables.meant(database, name)
+
+    def _obey_signal(self, signal: Signal) -> None:
+        if signal.type == LOG:
+            _LOG.info("signal: %s", signal.message)
+            return
+        is_stop = signal.type == STOP
+        known = self._progress.work if is_stop else self._origin.chosen()
+        tables = [name for name in known if signal.means(".".join(name))]
+        for name in tables:
+            if is_stop:
+                self._progress.forget(name)
+            else:
+                self._progress.add([name], keep=True)
+        done = "not read any further" if is_stop else "read again"
+        _LOG.info("signal: these tables are %s: %s", done, _names(tables))
 
     # ── the task ─────────────────────────────────────────────────────────────────────────────────
 

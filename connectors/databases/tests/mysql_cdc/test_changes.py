@@ -202,7 +202,7 @@ def test_prepared_transactions_come_when_they_commit_and_only_then(db, run):
 def test_a_table_is_read_again_when_a_signal_asks_for_it(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     db.sql("INSERT INTO t SELECT seq, seq FROM seq_1_to_1000")
-    db.sql("CREATE TABLE penstock_signals (id INT AUTO_INCREMENT PRIMARY KEY, table_name TEXT)")
+    db.sql("CREATE TABLE penstock_signals (id VARCHAR(42) PRIMARY KEY, type TEXT, data TEXT)")
     signals = f"{db.name}.penstock_signals"
     keys = {
         "signal_data_collection": signals, "snapshot_fetch_size": 100,
@@ -211,7 +211,11 @@ def test_a_table_is_read_again_when_a_signal_asks_for_it(db, run):
     with run(db.config(**keys)) as host:
         host.settled(db)
         host.mirror[f"{db.name}.t"].clear()
-        db.sql(f"INSERT INTO penstock_signals (table_name) VALUES ('{db.name}.t'), ('no.such')")
+        again = f'{{"data-collections": ["{db.name}.t", "no.such"], "type": "INCREMENTAL"}}'
+        db.sql(
+            "INSERT INTO penstock_signals VALUES ('1', 'execute-snapshot', %s), ('2', 'dance', '')",
+            again,
+        )
         db.sql("UPDATE t SET v = 0 WHERE id = 500")
         db.sql("DELETE FROM t WHERE id = 501")
         host.until(lambda: len(host.mirror[f"{db.name}.t"]) >= 999)

@@ -4,7 +4,7 @@ times of day, timestamps).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as kind
 
 from penstock.model.config_def import ConfigKey, did_you_mean
-from penstock.model.errors import ConfigError
+from penstock.model.errors import ConfigError, Diagnostic
 from penstock.transform.change import Change, OutputColumn, Transform, row_failure
 from penstock.transform.column_kernel import ColumnSource, convert_column
 from penstock.transform.java.cast_kernels import cast_source
@@ -36,11 +36,18 @@ from penstock.transform.row import Default, Row
 from penstock.transform.row_parts import REPLACE_NULL_WITH_DEFAULT, RowPart, define_value_and_key
 from penstock.transform.sql import literals
 
-_CAST_FAILURE: Final = row_failure(
-    "transform.cast_failed",
-    "a value of the row cannot be cast",
-    "Correct the row at the source, or cast with try_cast in Project.",
-)
+
+def _cast_failure(casts: Sequence[str]) -> Diagnostic:
+    shown = ", ".join(casts[:_MAX_SHOWN]) + (", …" if len(casts) > _MAX_SHOWN else "")
+    return row_failure(
+        "transform.cast_failed",
+        f"a value of the row cannot be cast as spec={shown} says",
+        "Correct the row at the source, or cast with try_cast in Project.",
+    )
+
+
+_MAX_SHOWN: Final = 5
+"""Fields that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,8 @@ class Cast:
         if self.whole is not None:
             before = self.part.whole_value(row, self.path)
             value = self._cast(before, self.whole)
-            return self.part.replace_value(row, value, self.path, _CAST_FAILURE)
+            failure = _cast_failure([self.whole])
+            return self.part.replace_value(row, value, self.path, failure)
         fields = self.part.fields(row, self.path)
         after = tuple(
             self._cast(field, self.targets[field.name]) if field.name in self.targets else field
@@ -68,7 +76,9 @@ class Cast:
         )
         if after == fields:
             return Change()
-        return self.part.replace_fields(row, after, self.path, _CAST_FAILURE)
+        present = {field.name for field in fields}
+        casts = [f"{name}:{kind}" for name, kind in self.targets.items() if name in present]
+        return self.part.replace_fields(row, after, self.path, _cast_failure(casts))
 
     def _cast(self, field: OutputColumn, target: str) -> OutputColumn:
         target_type = TARGETS[target]

@@ -25,10 +25,6 @@ class CommitLog:
                 executed.rows_written,
             )
         if executed.rows_failed and not self._has_rejected:
-            log.warning(
-                "rejected %d of %d rows; further ones are only counted",
-                executed.rows_failed,
-                executed.rows_read,
-            )
+            log.warning("rejected rows: %d; further ones are only counted", executed.rows_failed)
         self._has_committed = True
         self._has_rejected = self._has_rejected or bool(executed.rows_failed)
