@@ -369,7 +369,7 @@ def service_texts() -> set[str]:
 
 
 def test_every_key_of_a_service_is_read(service_texts: set[str]) -> None:
-    of_secrets = (key for keys in secrets_settings._KEYS.values() for key in keys)
+    of_secrets = (key for keys in secrets_settings.KEYS.values() for key in keys)
     of_services = (key for keys in OF_CLUSTER.values() for key in keys)
     assert unread_texts((*OF_NODE, *of_services, *of_secrets), service_texts) == []
     assert unread_texts([ConfigKey("never.read")], service_texts) == ["never.read"]

@@ -132,10 +132,16 @@ def named(text):
     return set(VARIABLE.findall(text))
 
 
+PAGES = ROOT / "deploy/docs/pages"
+OTHERS = (PAGES / "reference", PAGES / "connectors")
+"""Generated from the code; and what plugins are given, which are no services."""
+
 FILES = [
     file
     for file in sorted((ROOT / "deploy").rglob("*"))
-    if file.is_file() and named(file.read_text(encoding="utf-8"))
+    if file.is_file()
+    and not any(file.is_relative_to(folder) for folder in OTHERS)
+    and named(file.read_text(encoding="utf-8"))
 ]
 
 
