@@ -26,10 +26,12 @@ def penstock(gateway, capsys):
 
 
 def test_events_are_lines_of_their_time_kind_and_words(gateway, capsys):
-    wait_until(lambda: "worker_joined" in events(gateway, capsys, "--tail", "1000"), 60, "a worker")
-    line = next(one for one in events(gateway, capsys).splitlines() if " worker_joined " in one)
-    assert line.endswith(" is there")
-    assert len(events(gateway, capsys, "--tail", "1").splitlines()) == 1
+    assert gateway.post("/connectors", {"name": "told", "config": SOURCE}).status_code == 201
+    wait_until(lambda: " first_commit " in events(gateway, capsys, "told"), 120, "a commit")
+    kinds = [line.split()[1] for line in events(gateway, capsys, "told").splitlines()]
+    assert kinds.index("assigned") < kinds.index("running") < kinds.index("first_commit")
+    assert len(events(gateway, capsys, "told", "--tail", "1").splitlines()) == 1
+    gateway.delete("/connectors/told")
 
 
 def events(gateway, capsys, *words):
