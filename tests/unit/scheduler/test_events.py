@@ -97,6 +97,14 @@ def test_a_new_leader_goes_on_behind_what_may_have_been_read():
     assert log.latest("", 7, 9)[0].number > 1_000
 
 
+def test_what_happens_before_a_leader_has_read_the_events_is_behind_them():
+    log = EventLog()
+    log.add([Event("running", "early")], 1)
+    log.load([Event("running", "a", number=20_000)])
+    assert [event.message for event in log.latest("", 0, 9)] == ["a", "early"]
+    assert log.latest("", 20_000, 9) == log.take_unstored()[0]
+
+
 def test_old_entries_are_deleted_while_enough_events_are_left():
     sizes = {f"{n:03d}": 10 for n in range(30)}
     assert oldest_beyond(sizes, 300) == []

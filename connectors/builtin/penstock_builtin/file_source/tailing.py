@@ -151,7 +151,8 @@ class TailedFiles:
         """Return whether everything was given that was there when the files were last looked at. A
         last line without its newline is not there yet.
         """
-        return not self._ready and not self._slices
+        moves = any(one.leaving or one.gone_on for one in self._readers.values())
+        return not self._ready and not self._slices and not moves
 
     def remaining(self) -> tuple[int, int]:
         """Return the bytes that are left, while there are few enough files to add them up."""

@@ -48,6 +48,7 @@ class IncrementingReader:
         self._next_look = 0.0
         self._mark = _of_offset(offset or {})
         self.more = self.midway = self.through = False
+        self._is_cut = False  # the last look at gaps had more rows than one batch
 
     def renew(self) -> None:
         """Look the relation up again before the next statement."""
@@ -90,7 +91,7 @@ class IncrementingReader:
         rows = self._source.read(session, sql, where.values)
         self._chunk.learn(rows)
         self.more = rows.num_rows >= (1 if relation.limits_itself else limit)
-        self.through = not self.more
+        self.through = not self.more and not self._is_cut
         return self._taken(rows, column, session.connection()) if rows.num_rows else None
 
     def _taken(self, rows: pa.RecordBatch, column: Column, connection: Connection) -> Batch:
@@ -118,7 +119,8 @@ class IncrementingReader:
         rows = self._source.read(session, sql, where.values)
         numbers = [int(number) for number in rows.column(column.name).to_pylist()]
         # a look that was cut short was none for the numbers behind its last row
-        wait = self._wait if rows.num_rows < limit else float("inf")
+        self._is_cut = rows.num_rows >= limit
+        wait = float("inf") if self._is_cut else self._wait
         left = gaps.looked_at(self._mark.gaps, due, numbers, now, wait)
         mark = _Mark(self._mark.last, left)
         batch = None

@@ -163,6 +163,8 @@ class JdbcSource(Source[JdbcSourceConfig]):
         """Return rows of the table whose turn it is."""
         began = time.monotonic()
         for turn in [turn for turn in self._turns if turn.due <= began]:
+            if self.until_caught_up and turn.through:
+                continue  # another pass would copy it again
             if self.stopping.is_set():
                 return None
             self._turns.remove(turn)

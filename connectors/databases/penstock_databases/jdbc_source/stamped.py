@@ -90,6 +90,7 @@ class StampedReader:
         columns = timestamp_columns(self._config, relation)
         stamp = relation.dialect.stamp(connection, relation.source, columns)
         if stamp is None:
+            self.more, self.through = False, True
             return None
         look = self._look(session, relation, stamp)
         beside = _beside(columns, stamp)

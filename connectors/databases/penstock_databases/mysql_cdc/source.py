@@ -183,6 +183,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         follower, _ = self._task()
         self._progress.inexact(now)
         follower.track.elsewhere()
+        if self._target is not None:  # its number is that of the other server
+            self._target = now
         follower.prepared.clear()
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -327,6 +329,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._gathering = Gathering(before=self.config.include_before)
         self._origin.identity = ""
         self._origin.learn()
+        if self.until_caught_up:
+            self._target = self._origin.server.place()
         self._resume(self._origin.beginning(again=True))
         self._announce(await_commit=True)
 

@@ -126,7 +126,8 @@ class PostgresCdcConfig(Reaching):
         """Return what becomes of a key of Debezium."""
         if name.startswith("signal."):
             return CompatibilityKey(
-                "no signals are read; `pg_logical_emit_message` with the prefix 'penstock' has a table read again"
+                "no signals are read; `pg_logical_emit_message` with the prefix 'penstock' has a "
+                "table read again"
             )
         return debezium_key(name, value)
 

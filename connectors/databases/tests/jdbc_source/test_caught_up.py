@@ -55,9 +55,19 @@ def test_the_next_copy_has_what_is_new(database, rows):
     assert copied(database, offsets, **keys)[0] == [7], "gaps are looked at before it ends"
 
 
-def test_a_table_that_is_empty_ends_at_once(database):
-    database.sql("CREATE TABLE t (id INTEGER PRIMARY KEY)")
-    assert copied(database, mode="bulk")[0] == []
+@pytest.mark.parametrize("mode", ["bulk", "incrementing", "timestamp"])
+def test_a_table_that_is_empty_ends_at_once(database, mode):
+    database.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, at TIMESTAMP NOT NULL)")
+    keys = {"incrementing_column_name": "id"} if mode == "incrementing" else {}
+    keys |= {"timestamp_column_name": "at"} if mode == "timestamp" else {}
+    assert copied(database, mode=mode, **keys)[0] == []
+
+
+def test_a_small_table_is_copied_once_while_a_large_one_is_read(database, rows):
+    database.sql("CREATE TABLE u (id INTEGER PRIMARY KEY)")
+    database.sql("INSERT INTO u VALUES (100)")
+    found, _ = copied(database, mode="bulk", batch_max_rows=1, poll_interval_ms=1)
+    assert sorted(found) == [*rows, 100]
 
 
 def test_rows_that_wait_for_their_delay_are_waited_for(database):

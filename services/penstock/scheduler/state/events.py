@@ -43,11 +43,17 @@ class EventLog:
         self._next = 1
 
     def load(self, events: Sequence[Event]) -> None:
-        """Set the events of earlier leaders, unless there are some already."""
-        if self._events or not events:
-            return
-        self._events.extend(events)
-        self._next = self._events[-1].number + _TERM_GAP
+        """Put the stored events in front of those that were added since this leader began."""
+        last = events[-1].number if events else 0
+        if self._next > last + 1 or not events:
+            return  # they are its own
+        added = [
+            replace(event, number=last + _TERM_GAP + at) for at, event in enumerate(self._unstored)
+        ]
+        self._events.clear()
+        self._events.extend([*events, *added])
+        self._unstored = added
+        self._next = last + _TERM_GAP + len(added)
 
     def add(self, events: Iterable[Event], at_ms: int) -> None:
         """Add events that happened now."""
@@ -112,7 +118,9 @@ def _changes(before: TaskStatus | None, after: TaskStatus) -> Iterator[tuple[str
 
 def encode_events(events: Sequence[Event]) -> bytes:
     """Return the JSON value of an entry."""
-    return json.dumps([asdict(event) for event in events], separators=(",", ":")).encode()
+    return json.dumps(
+        [asdict(event) for event in events], ensure_ascii=False, separators=(",", ":")
+    ).encode()
 
 
 def decode_events(value: bytes) -> list[Event]:
