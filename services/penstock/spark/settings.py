@@ -70,7 +70,7 @@ class EngineSettings:
         conf["spark.sql.shuffle.partitions"] = str(self.slots)
         if self.local_dir is not None:
             conf["spark.local.dir"] = str(self.local_dir)
-            if len(os.fsencode(self.local_dir)) + _SOCKET_NAME_BYTES <= _MAX_SOCKET_PATH_BYTES:
+            if len(os.fsencode(self.local_dir)) <= _SOCKET_FOLDER_BYTES:
                 # in the temporary folder the sockets of a killed JVM would stay
                 conf["spark.python.unix.domain.socket.dir"] = str(self.local_dir)
         # Spark makes this folder at its start; its default is the working directory
@@ -84,9 +84,11 @@ class EngineSettings:
 
 _LOCAL: Final = re.compile(r"local(\[(?P<cores>\d+|\*)(?P<failures>,\d+)?\])?")
 
-_SOCKET_NAME_BYTES: Final = len("/.00000000-0000-0000-0000-000000000000.sock")
-_MAX_SOCKET_PATH_BYTES: Final = 107
-"""Longest path of a Unix socket, in bytes."""
+_SOCKET_FOLDER_BYTES: Final = 61
+"""Longest path of a folder for Spark's sockets. With a longer one Spark 4.1 does not start
+(`INVALID_CONF_VALUE.REQUIREMENT` for `spark.python.unix.domain.socket.dir`), although the paths of
+the sockets would fit into 107 bytes.
+"""
 
 JVM_OPTIONS: Final = "-XX:+UseSerialGC -Xss2m"
 """Options of the JVM: the serial collector suits a small heap, and deep expressions need the stack.

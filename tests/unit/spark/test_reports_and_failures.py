@@ -114,7 +114,7 @@ def test_what_the_user_says_wins():
 def test_sockets_are_made_in_the_scratch_folder_where_their_paths_are_not_too_long():
     key = "spark.python.unix.domain.socket.dir"
     assert EngineSettings(local_dir=Path("/run/p")).spark_conf()[key] == "/run/p"
-    longest = Path("/" + "x" * 63)
+    longest = Path("/" + "x" * 60)
     assert EngineSettings(local_dir=longest).spark_conf()[key] == str(longest)
     assert key not in EngineSettings(local_dir=Path(f"{longest}x")).spark_conf()
 
