@@ -27,18 +27,20 @@ def test_a_snapshot_of_nothing_reads_nothing_and_a_stop_without_names_ends_all()
 def test_a_message_is_logged():
     found = signal("log", '{"message": "the copy begins"}')
     assert (found.type, found.message) == (LOG, "the copy begins")
+    forged = signal("log", '{"message": "a\\n2026-01-01 ERROR b"}')
+    assert forged.message == "a 2026-01-01 ERROR b"
 
 
 @pytest.mark.parametrize(
     ("kind", "data", "why"),
     [
-        ("dance", "{}", "'dance' is none that is obeyed"),
+        ("dance", "{}", "'dance' is not supported"),
         ("pause-snapshot", "{}", "Pause the connector"),
         ("", None, "The types are"),
-        ("execute-snapshot", "shop.orders", "no JSON object"),
-        ("execute-snapshot", "[]", "no JSON object"),
-        ("execute-snapshot", '{"data-collections": "shop.orders"}', "no list of names"),
-        ("execute-snapshot", '{"data-collections": [7]}', "no list of names"),
+        ("execute-snapshot", "shop.orders", "not a JSON object"),
+        ("execute-snapshot", "[]", "not a JSON object"),
+        ("execute-snapshot", '{"data-collections": "shop.orders"}', "not a list of names"),
+        ("execute-snapshot", '{"data-collections": [7]}', "not a list of names"),
         (
             "execute-snapshot",
             '{"data-collections": ["a.b"], "additional-conditions": [{"filter": "x"}]}',

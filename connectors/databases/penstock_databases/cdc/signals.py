@@ -27,7 +27,7 @@ _NOT_OBEYED: Final = ("additional-conditions", "additional-condition", "surrogat
 """Members of `data` without which other rows would come than were asked for."""
 
 _LONGEST: Final = 1_000
-"""Characters of a message, and of the text of a signal in an error."""
+"""Characters of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,17 @@ def read_signal(row: Mapping[str, Any]) -> Signal:
         ConfigError: `cdc.signal`: nothing that can be done.
     """
     kind, data = str(row.get("type") or ""), _data(row)
-    match kind:
-        case "execute-snapshot":
-            if member := next((one for one in _NOT_OBEYED if data.get(one)), ""):
-                raise _refused(row, f"`{member}` is not in force", "Leave it out.")
-            return Signal(SNAPSHOT, _tables(row, data) or ())
-        case "stop-snapshot":
-            return Signal(STOP, _tables(row, data))
-        case "log":
-            return Signal(LOG, message=str(data.get("message", ""))[:_LONGEST])
+    if kind == SNAPSHOT:
+        if member := next((one for one in _NOT_OBEYED if data.get(one)), ""):
+            raise _refused(row, f"`{member}` is not in force", "Leave it out.")
+        return Signal(SNAPSHOT, _tables(row, data) or ())
+    if kind == STOP:
+        return Signal(STOP, _tables(row, data))
+    if kind == LOG:
+        text = " ".join(str(data.get("message", "")).split())  # one line, whatever it has
+        return Signal(LOG, message=text[:_LONGEST])
     fix = _NEVER.get(kind, f"The types are {SNAPSHOT}, {STOP}, {LOG}.")
-    raise _refused(row, f"the type {kind[:50]!r} is none that is obeyed", fix)
+    raise _refused(row, f"the type {kind[:50]!r} is not supported", fix)
 
 
 def _data(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -78,7 +78,7 @@ def _data(row: Mapping[str, Any]) -> Mapping[str, Any]:
     except ValueError:
         data = None
     if not isinstance(data, dict):
-        raise _refused(row, "`data` is no JSON object", 'Write {"data-collections": [...]}.')
+        raise _refused(row, "`data` is not a JSON object", 'Write {"data-collections": [...]}.')
     return data
 
 
@@ -87,7 +87,7 @@ def _tables(row: Mapping[str, Any], data: Mapping[str, Any]) -> list[Pattern] | 
     if names is None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _refused(row, "`data-collections` is no list of names", 'Write ["shop.orders"].')
+        raise _refused(row, "`data-collections` is not a list of names", 'Write ["shop.orders"].')
     return [Pattern.compile(name, "data-collections") for name in names]
 
 

@@ -33,7 +33,7 @@ class BulkReader:
         self._chunk = Chunk(source.config.batch_max_rows)
         self._stream: Iterator[pa.RecordBatch] | None = None
         self._held: pa.RecordBatch | None = None
-        self.more = self.midway = self.through = False
+        self.more = self.midway = self.caught_up = False
 
     def renew(self) -> None:
         """Look the relation up again before the next statement."""
@@ -60,7 +60,7 @@ class BulkReader:
         rows = self._source.read(session, sql, where.values)
         self._chunk.learn(rows)
         self.more = rows.num_rows >= limit
-        self.through = not self.more
+        self.caught_up = not self.more
         if self.more:
             self._key = tuple(plain(rows.column(c.name)[-1].as_py()) for c in keys)
             offset: dict[str, Any] = {"pass": self._pass, "key": list(self._key)}
@@ -76,7 +76,7 @@ class BulkReader:
             self._held = next(self._stream, None)
         rows, self._held = self._held, next(self._stream, None)
         self.more = self.midway = self._held is not None
-        self.through = not self.more
+        self.caught_up = not self.more
         offset = None if self.more else self._ended()
         if not self.more:
             self._stream = None

@@ -67,16 +67,25 @@ def joined(gaps: Sequence[Gap], more: Iterable[Gap]) -> tuple[Gap, ...]:
 
 
 def looked_at(
-    gaps: Sequence[Gap], due: Sequence[Gap], numbers: Sequence[int], now: float, wait: float
+    gaps: Sequence[Gap],
+    due: Sequence[Gap],
+    numbers: Sequence[int],
+    now: float,
+    wait: float,
+    *,
+    is_cut: bool = False,
 ) -> tuple[Gap, ...]:
     """Return what is left of gaps after a look: without the numbers that are there now, and without
-    those that were old enough when it was looked.
+    those that were old enough when it was looked. A look that was cut short was none for the
+    numbers behind its last row: they are due at once.
     """
     left: list[Gap] = []
     ids = sorted(numbers)
     for gap in gaps:
         if gap not in due:
             left.append(gap)
+        elif is_cut:
+            left += _without(gap, ids)
         elif now - gap.since < wait:
             left += _without(replace(gap, looked=now), ids)
     return tuple(left)

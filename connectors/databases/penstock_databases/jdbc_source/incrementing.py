@@ -47,7 +47,7 @@ class IncrementingReader:
         self._may_be_large = True
         self._next_look = 0.0
         self._mark = _of_offset(offset or {})
-        self.more = self.midway = self.through = False
+        self.more = self.midway = self.caught_up = False
         self._is_cut = False  # the last look at gaps had more rows than one batch
 
     def renew(self) -> None:
@@ -91,7 +91,7 @@ class IncrementingReader:
         rows = self._source.read(session, sql, where.values)
         self._chunk.learn(rows)
         self.more = rows.num_rows >= (1 if relation.limits_itself else limit)
-        self.through = not self.more and not self._is_cut
+        self.caught_up = not self.more and not self._is_cut
         return self._taken(rows, column, session.connection()) if rows.num_rows else None
 
     def _taken(self, rows: pa.RecordBatch, column: Column, connection: Connection) -> Batch:
@@ -111,6 +111,7 @@ class IncrementingReader:
         now = time.monotonic()
         due = [gap for gap in self._mark.gaps if gap.is_due(now)]
         if not due:
+            self._is_cut = False
             return None
         name = relation.dialect.ordered(column)
         where = within(name, [(gap.low, gap.high) for gap in due])
@@ -119,9 +120,8 @@ class IncrementingReader:
         rows = self._source.read(session, sql, where.values)
         numbers = [int(number) for number in rows.column(column.name).to_pylist()]
         # a look that was cut short was none for the numbers behind its last row
-        self._is_cut = rows.num_rows >= limit
-        wait = float("inf") if self._is_cut else self._wait
-        left = gaps.looked_at(self._mark.gaps, due, numbers, now, wait)
+        self._is_cut = self.more = rows.num_rows >= limit
+        left = gaps.looked_at(self._mark.gaps, due, numbers, now, self._wait, is_cut=self._is_cut)
         mark = _Mark(self._mark.last, left)
         batch = None
         if numbers:

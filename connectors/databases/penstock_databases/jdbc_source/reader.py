@@ -26,11 +26,11 @@ class Reader(Protocol):
 
     Attributes:
         more: Rows are known to wait: poll again without a pause.
-        through: All rows were given that were there when the last poll began.
+        caught_up: All rows were given that were there when the last poll began.
     """
 
     more: bool
-    through: bool
+    caught_up: bool
 
     @property
     def midway(self) -> bool:

@@ -63,7 +63,7 @@ class _Turn:
     partition: Partition
     reader: Reader
     due: float = 0.0
-    through: bool = False
+    caught_up: bool = False
     """All rows were given that were there when the task connected."""
 
 
@@ -162,9 +162,7 @@ class JdbcSource(Source[JdbcSourceConfig]):
     def read_batch(self) -> Batch | None:
         """Return rows of the table whose turn it is."""
         began = time.monotonic()
-        for turn in [turn for turn in self._turns if turn.due <= began]:
-            if self.until_caught_up and turn.through:
-                continue  # another pass would copy it again
+        for turn in [turn for turn in self._open_turns() if turn.due <= began]:
             if self.stopping.is_set():
                 return None
             self._turns.remove(turn)
@@ -177,19 +175,24 @@ class JdbcSource(Source[JdbcSourceConfig]):
 
     def wait(self, timeout: float) -> None:
         """Block until the next poll is due."""
-        due = min((turn.due for turn in self._turns), default=float("inf")) - time.monotonic()
+        dues = (turn.due for turn in self._open_turns())
+        due = min(dues, default=float("inf")) - time.monotonic()
         self._woken.wait(max(min(timeout, due), 0))
         self._woken.clear()
 
     def caught_up(self) -> bool:
         """Return whether every table was polled to its end."""
-        return all(turn.through for turn in self._turns)
+        return all(turn.caught_up for turn in self._turns)
 
     def close(self) -> None:
         """Close all connections."""
         for turn in self._turns:
             turn.reader.close()
         self._session.close()
+
+    def _open_turns(self) -> list[_Turn]:
+        """Return the tables to poll. A copy reads each once: another pass would copy it again."""
+        return [turn for turn in self._turns if not (self.until_caught_up and turn.caught_up)]
 
     def _pause(self, began: float) -> float:
         """Return the seconds until a table is polled again."""
@@ -210,7 +213,9 @@ class JdbcSource(Source[JdbcSourceConfig]):
                 self._fail(turn, error)
                 return None
             self._failures = 0
-            turn.through = turn.through or (turn.reader.through and began >= self._all_visible)
+            turn.caught_up = turn.caught_up or (
+                turn.reader.caught_up and began >= self._all_visible
+            )
             return batch
         raise RetriableError(
             "jdbc.changing",

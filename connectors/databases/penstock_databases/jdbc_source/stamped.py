@@ -66,7 +66,7 @@ class StampedReader:
         self._begun = False
         self._look_again_at = 0.0
         self._run: Run | None = None
-        self.more = self.through = False
+        self.more = self.caught_up = False
 
     @property
     def midway(self) -> bool:
@@ -90,7 +90,7 @@ class StampedReader:
         columns = timestamp_columns(self._config, relation)
         stamp = relation.dialect.stamp(connection, relation.source, columns)
         if stamp is None:
-            self.more, self.through = False, True
+            self.more, self.caught_up = False, True
             return None
         look = self._look(session, relation, stamp)
         beside = _beside(columns, stamp)
@@ -156,7 +156,7 @@ class StampedReader:
         count = whole_runs(times, look, limited=limited)
         if limited and not count:
             self._run = Run(self._source, look, times[0], connection)
-            self.more, self.through = True, False
+            self.more, self.caught_up = True, False
             return None
         first = first_to_mark(times, look, self._window, count)
         marks = digests(rows.slice(first, count - first), times[first:count], look.keys)
@@ -177,7 +177,7 @@ class StampedReader:
                 rows = rows.take(pa.array(picked.rows, pa.int64()))
             batch = self._source.batch(rows, _offset(settled, window), connection)
         self.more = picked.limited and batch is not None
-        self.through = not picked.limited
+        self.caught_up = not picked.limited
         self._settled, self._newest, self._window = settled, newest, window
         return batch
 

@@ -55,6 +55,17 @@ def test_the_next_copy_has_what_is_new(database, rows):
     assert copied(database, offsets, **keys)[0] == [7], "gaps are looked at before it ends"
 
 
+def test_rows_of_a_gap_that_fill_many_batches_are_all_copied(database):
+    database.sql("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    for number in range(1, 41):
+        database.sql(f"INSERT INTO t VALUES ({number})")
+    keys = {"mode": "incrementing", "incrementing_column_name": "id", "batch_max_rows": 3}
+    _, offsets = copied(database, **keys)
+    ((partition, _),) = offsets.items()
+    late = {partition: {"incrementing": 40, "gaps": "1..39@600"}}
+    assert sorted(copied(database, late, **keys)[0]) == list(range(1, 40))
+
+
 @pytest.mark.parametrize("mode", ["bulk", "incrementing", "timestamp"])
 def test_a_table_that_is_empty_ends_at_once(database, mode):
     database.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, at TIMESTAMP NOT NULL)")

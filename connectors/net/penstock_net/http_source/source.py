@@ -77,7 +77,7 @@ class HttpSource(Source[HttpSourceConfig]):
         self._offset: Offset | None = offset
         self._validators = _Validators(config, offset)
         self._failures, self._due = 0, 0.0
-        self._ended = self._is_through = False
+        self._ended = self._caught_up = False
 
     def read_batch(self) -> Batch | None:
         """Ask when it is time to, and return what is new."""
@@ -118,7 +118,7 @@ class HttpSource(Source[HttpSourceConfig]):
 
     def caught_up(self) -> bool:
         """Return whether a round of questions came to its end."""
-        return self._is_through
+        return self._caught_up
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -138,7 +138,7 @@ class HttpSource(Source[HttpSourceConfig]):
 
     def _rest(self) -> None:
         """All is read for now."""
-        self._ended, self._is_through = not self.config.tail, True
+        self._ended, self._caught_up = not self.config.tail, True
         self._due = time.monotonic() + self.config.poll_interval
 
     def _fail(self, error: ConnectorError) -> None:
