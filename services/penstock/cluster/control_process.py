@@ -21,7 +21,7 @@ from penstock.scheduler import ClusterSettings, Leader, LeaderSettings, Schedule
 from penstock.scheduler import Member as Worker
 from penstock.scheduler.leader.connector_plans import ConnectorPlans, WorkerPlanner
 from penstock.scheduler.leader.leadership import ElectedLeadership, run_election
-from penstock.scheduler.state.records import TASK_PLANS_PREFIX
+from penstock.scheduler.state.records import SEALED_PREFIXES
 from penstock.store.etcd import EtcdStore
 from penstock.store.sealed_store import SealedStore
 
@@ -76,7 +76,7 @@ async def scheduler(settings: InstanceSettings) -> None:
         plans = ConnectorPlans(connectors, WorkerPlanner(instance.dial("worker")))
         rules = LeaderSettings(ClusterSettings(settings.values["rebalance.delay"]))
         seal = instance.seal()
-        readable = SealedStore(store, seal, TASK_PLANS_PREFIX)
+        readable = SealedStore(store, seal, *SEALED_PREFIXES)
         service = Scheduler(leadership, lambda: Leader(leadership, readable, plans, rules))
         instance.metrics.append(service.metrics)
         server.add(add_SchedulerServiceServicer_to_server, SchedulerService(service))
@@ -91,7 +91,7 @@ async def scheduler(settings: InstanceSettings) -> None:
                     service,
                     leadership,
                     election,
-                    lambda won: SealedStore(store.led_by(won), seal, TASK_PLANS_PREFIX),
+                    lambda won: SealedStore(store.led_by(won), seal, *SEALED_PREFIXES),
                 )
             )
 

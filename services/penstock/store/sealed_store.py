@@ -71,9 +71,9 @@ class Seal:
 class SealedStore:
     """A `Store` that encrypts the values of another one. Closes the other store."""
 
-    def __init__(self, inner: Store, seal: Seal, prefix: str = "") -> None:
-        """`prefix`: only the values of keys that start with it are encrypted."""
-        self._inner, self._seal, self._prefix = inner, seal, prefix
+    def __init__(self, inner: Store, seal: Seal, *prefixes: str) -> None:
+        """`prefixes`: only values of keys that start with one of them are encrypted; none: all."""
+        self._inner, self._seal, self._prefixes = inner, seal, prefixes or ("",)
 
     async def get(self, *keys: str) -> Mapping[str, Entry]:
         """Read keys at one revision."""
@@ -102,7 +102,7 @@ class SealedStore:
         await self._inner.close()
 
     def _encrypt(self, key: str, value: bytes | None) -> bytes | None:
-        if value is None or not key.startswith(self._prefix):
+        if value is None or not key.startswith(self._prefixes):
             return value
         return self._seal.encrypt(key, value)
 

@@ -1,7 +1,5 @@
 """The scheduler's log says what moves, in words."""
 
-from types import SimpleNamespace
-
 from penstock.scheduler.leader.decision_log import MAX_LINES, describe_members, describe_write
 from penstock.scheduler.state.cluster import RecordWrite
 from penstock.scheduler.state.desired_state import monitor_id
@@ -15,9 +13,8 @@ def record(worker, restarts=0):
 
 def lines(records, owned=(), living=("a", "b")):
     before = {id_: OwnedTask(one, 1) for id_, one in dict(owned).items()}
-    specs = {id_: SimpleNamespace(connector=SimpleNamespace(name="orders")) for id_ in records}
     write = RecordWrite(records, dict.fromkeys(records, 1))
-    found = describe_write(write, before, specs, {f"id-{name}" for name in living})
+    found = describe_write(write, before, {"g": "orders"}, {f"id-{name}" for name in living})
     return [event.message for event in found]
 
 

@@ -103,6 +103,8 @@ def test_what_happens_before_a_leader_has_read_the_events_is_behind_them():
     log.load([Event("running", "a", number=20_000)])
     assert [event.message for event in log.latest("", 0, 9)] == ["a", "early"]
     assert log.latest("", 20_000, 9) == log.take_unstored()[0]
+    log.load([])
+    assert len(log.latest("", 0, 9)) == 2, "a leader that reads its state again keeps them"
 
 
 def test_old_entries_are_deleted_while_enough_events_are_left():
@@ -131,11 +133,19 @@ def test_events_are_listed_and_outlive_their_leader(mesh):
         async with asyncio.timeout(60):
             while not (await mesh.store.range(EVENT_PREFIX)).entries:
                 await asyncio.sleep(0.01)
+        await mesh.create("brief", 1)
+        await until(lambda: len(worker.held) == 2, "another task")
+        await mesh.config.delete("brief")
+        async with asyncio.timeout(60):
+            while "released" not in await listed(mesh.first.client, "brief"):
+                await asyncio.sleep(0.01)
+        await mesh.first.scheduler.leader().wait_for_turn()
         entries = (await mesh.store.range(EVENT_PREFIX)).entries
         stored = [event.kind for entry in entries for event in decode_events(entry.value)]
         await mesh.second.lead()
         found = await listed(mesh.second.client)
         assert found[: len(stored)] == stored
+        assert "worker_joined" not in found[len(stored) :], "it was there before"
         last = max(e.number for entry in entries for e in decode_events(entry.value))
         again = await mesh.second.client.list_events("", last, 100)
         assert all(event.number > last for event in again)

@@ -138,7 +138,9 @@ def assignment(revision: int, more: bool = False, **tasks: int) -> pb.SessionRes
         )
         for id_, epoch in tasks.items()
     ]
-    return pb.SessionResponse(revision=revision, tasks=messages, more=more)
+    return pb.SessionResponse(
+        revision=revision, tasks=messages, more=more, takes_partial_requests=True
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -234,6 +236,20 @@ def test_each_report_is_followed_by_its_pause(talking, monkeypatch):
     async def test(bench):
         await until(lambda: len(asked) == len(bench.scheduler.reports) > 0, "a report")
         assert all(spent >= 0 and interval > 0 for spent, interval in asked)
+
+    talking(test)
+
+
+def test_requests_are_whole_until_the_scheduler_says_that_it_takes_partial_ones(talking):
+    async def test(bench):
+        older = assignment(7, a=5)
+        older.takes_partial_requests = False  # a scheduler of an earlier version
+        bench.scheduler.say.put_nowait(older)
+        await until(lambda: bench.scheduler.last.seen_revision == 7, "it is seen")
+        assert not any(report.partial for report in bench.scheduler.reports)
+        bench.scheduler.say.put_nowait(assignment(8, a=5, b=6))
+        await until(lambda: bench.scheduler.last.seen_revision == 8, "it is seen")
+        assert bench.scheduler.last.partial
 
     talking(test)
 

@@ -28,10 +28,10 @@ class Session:
         self.now = 100.0
         self._reports = TaskReports(tasks, lambda: self.now)
 
-    def next(self):
+    def next(self, partial=True):
         """Return the next report: its tasks with their rows, what is released, whether partial."""
         request = pb.SessionRequest()
-        self._reports.add_to(request)
+        self._reports.add_to(request, partial=partial)
         tasks = {task.task_id: task.rows_read for task in request.tasks}
         return tasks, list(request.released_tasks), request.partial
 
@@ -69,6 +69,13 @@ def test_another_session_begins_with_all_tasks():
     tasks = Tasks(a=1)
     Session(tasks).next()
     assert Session(tasks).next() == ({"a": 1}, [], False)
+
+
+def test_a_scheduler_that_takes_no_partial_requests_gets_all_tasks_each_time():
+    session = Session(Tasks(a=1, b=2))
+    for _ in range(2):
+        assert session.next(partial=False) == ({"a": 1, "b": 2}, [], False)
+    assert session.next() == ({}, [], True)
 
 
 def test_each_event_of_a_task_changes_its_fingerprint():

@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.model.events import Event
 from penstock.scheduler.state.cluster import RecordWrite
-from penstock.scheduler.state.desired_state import TaskSpec, is_monitor_id
+from penstock.scheduler.state.desired_state import is_monitor_id
 from penstock.scheduler.state.records import OwnedTask, TaskRecord
 from penstock.scheduler.state.workers import Member
 
@@ -18,7 +18,7 @@ MAX_LINES: Final = 50
 def describe_write(
     write: RecordWrite,
     owned: Mapping[str, OwnedTask],
-    specs: Mapping[str, TaskSpec],
+    names: Mapping[str, str],
     living: Collection[str],
 ) -> list[Event]:
     """Return an event for each task that a write moves.
@@ -26,10 +26,10 @@ def describe_write(
     Args:
         write: The write.
         owned: The owners before it.
-        specs: The tasks that should run.
+        names: The names of connectors by generation, also of those that were just deleted.
         living: The ids of the workers that are there.
     """
-    events = list(_task_events(write, owned, specs, living))
+    events = list(_task_events(write, owned, names, living))
     left = len(events) - MAX_LINES
     if left <= 1:
         return events
@@ -39,18 +39,17 @@ def describe_write(
 def _task_events(
     write: RecordWrite,
     owned: Mapping[str, OwnedTask],
-    specs: Mapping[str, TaskSpec],
+    names: Mapping[str, str],
     living: Collection[str],
 ) -> Iterator[Event]:
     for id_, record in write.records.items():
         if is_monitor_id(id_):
             continue
         before = owned[id_].record if id_ in owned else None
-        spec = specs.get(id_)
-        name = spec.connector.name if spec is not None else ""
+        owner = record or before
+        name = names.get(owner.generation, "") if owner else ""
         about = f"task {id_} of {name}" if name else f"task {id_}"
         kind, move = _move(before, record, living)
-        owner = record or before
         yield Event(kind, f"{about} {move}", name, id_, worker_name(owner) if owner else "")
 
 

@@ -99,6 +99,7 @@ class Leader:
         self._waits_for_lost = settings.cluster.rebalance_delay_s > 0
         self._shared_names = SharedNames()
         self._drained: set[str] = set()
+        self._names: dict[str, str] = {}
         self._unknown = {"assignments", "connectors", "workers"}
         self._is_stale = self._has_ended = False
         self._changed = asyncio.Event()
@@ -152,6 +153,7 @@ class Leader:
     def update_connectors(self, connectors: Iterable[DesiredConnector], revision: int) -> None:
         """Set the connectors with their plans, as of a revision."""
         self.cluster.update_connectors(connectors, revision)
+        self._names |= {g: one.connector.name for g, one in self.cluster.connectors.items()}
         self.plan_schedule.retain(self.cluster.connectors)
         self._unknown.discard("connectors")
         self.wake()
@@ -276,10 +278,14 @@ class Leader:
         alive = self._roster.alive(now, self.cluster.revision)
         if alive is None or "connectors" in self._unknown:
             return  # a decision on a part of the input would stop the rest
-        self._unknown.discard("workers")
-        members = self.cluster.workers.members
+        before = self.cluster.workers.members
         gone = self.cluster.update_members(*alive, now)
-        self._record_decisions(describe_members(members, self.cluster.workers.members))
+        members = self.cluster.workers.members
+        if "workers" in self._unknown:  # those that own tasks were there before this leader
+            owners = {owned.record.worker for owned in self.cluster.owned.values()}
+            before = {id_: member for id_, member in members.items() if id_ in owners}
+        self._record_decisions(describe_members(before, members))
+        self._unknown.discard("workers")
         for worker in gone:
             # it has stopped its tasks; what it reports in this session is no longer read
             self.sessions.end(worker, member_gone(worker))
@@ -300,7 +306,7 @@ class Leader:
     def _log_write(self, write: RecordWrite) -> None:
         cluster = self.cluster
         living = cluster.workers.members.keys()
-        self._record_decisions(describe_write(write, cluster.owned, cluster.specs, living))
+        self._record_decisions(describe_write(write, cluster.owned, self._names, living))
 
     def _record_decisions(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -317,6 +323,8 @@ class Leader:
         }
         await stored_state.delete_gone(self._leadership, gone, absent)
         await self._planning.delete_gone_plans(connectors)
+        known = {*connectors, *(owned.record.generation for owned in self.cluster.owned.values())}
+        self._names = {id_: name for id_, name in self._names.items() if id_ in known}
         self._drained.difference_update(absent)
 
     def _warn_of_shared_names(self) -> None:

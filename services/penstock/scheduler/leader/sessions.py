@@ -122,12 +122,12 @@ def member_gone(worker: str) -> FencedError:
 
 def assignment_frames(assignment: WorkerAssignment) -> Iterator[pb.SessionResponse]:
     """Yield the frames of an assignment. All but the last one have `more` set."""
-    frame, size = pb.SessionResponse(revision=assignment.revision), 0
+    frame, size = _frame(assignment), 0
     for task in assignment.tasks:
         if size >= FRAME_BYTES:
             frame.more = True
             yield frame
-            frame, size = pb.SessionResponse(revision=assignment.revision), 0
+            frame, size = _frame(assignment), 0
         if is_monitor_id(task.task_id):
             message = _monitor_to_proto(task)
             size += message.ByteSize()
@@ -141,6 +141,10 @@ def assignment_frames(assignment: WorkerAssignment) -> Iterator[pb.SessionRespon
             size += start.ByteSize()
             frame.tasks.append(start)
     yield frame
+
+
+def _frame(assignment: WorkerAssignment) -> pb.SessionResponse:
+    return pb.SessionResponse(revision=assignment.revision, takes_partial_requests=True)
 
 
 def _start_to_proto(task: AssignedTask) -> worker_pb.StartTaskRequest:

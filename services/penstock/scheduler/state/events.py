@@ -41,12 +41,14 @@ class EventLog:
         self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
         self._unstored: list[Event] = []
         self._next = 1
+        self._is_loaded = False
 
     def load(self, events: Sequence[Event]) -> None:
         """Put the stored events in front of those that were added since this leader began."""
-        last = events[-1].number if events else 0
-        if self._next > last + 1 or not events:
-            return  # they are its own
+        if self._is_loaded or not events:
+            self._is_loaded = True
+            return
+        self._is_loaded, last = True, events[-1].number
         added = [
             replace(event, number=last + _TERM_GAP + at) for at, event in enumerate(self._unstored)
         ]

@@ -40,6 +40,11 @@ KEY_PREFIXES: Final = (
 )
 """Every key of the scheduler starts with one of these."""
 
+SEALED_PREFIXES: Final = (TASK_PLANS_PREFIX, EVENT_PREFIX)
+"""Keys whose values are encrypted with `store.seal.keys`: parts of configurations, and messages of
+failures, which may quote values of rows.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:

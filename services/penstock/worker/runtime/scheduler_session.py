@@ -81,6 +81,7 @@ class SchedulerSession:
         self._restart_requested = asyncio.Event()
         self._report_sent = asyncio.Condition()
         self._reported_empty = False
+        self._takes_partial = False
 
     async def run(self) -> None:
         """Open a session, and another one whenever it ends."""
@@ -113,12 +114,14 @@ class SchedulerSession:
     async def _run_session(self) -> None:
         """Run one session. Its messages are no longer read once the next session starts."""
         self._restart_requested.clear()
+        self._takes_partial = False
         await run_until_set(self._restart_requested, self._exchange())
 
     async def _exchange(self) -> None:
         parts: list[pb.SessionResponse] = []
         async with aclosing(self._client.open_session(self._reports())) as frames:
             async for frame in frames:
+                self._takes_partial = frame.takes_partial_requests
                 if parts and parts[0].revision != frame.revision:
                     parts.clear()
                 parts.append(frame)
@@ -159,7 +162,7 @@ class SchedulerSession:
             self._news.clear()
             began = time.monotonic()
             report = self._report()
-            task_reports.add_to(report)
+            task_reports.add_to(report, partial=self._takes_partial)
             spent_s = time.monotonic() - began
             yield report
             await self._record_report()

@@ -29,10 +29,12 @@ class TaskReports:
         self._task_registry, self._clock = task_registry, clock
         self._reported: dict[str, tuple[tuple[object, ...], float]] | None = None
 
-    def add_to(self, request: pb.SessionRequest) -> None:
+    def add_to(self, request: pb.SessionRequest, *, partial: bool) -> None:
         """Add the tasks and monitors to a request. It must be the next one of the session: what it
-        has is not reported again.
+        has is not reported again. `partial`: the scheduler takes partial requests.
         """
+        if not partial:
+            self._reported = None
         before, now, budget = self._reported or {}, self._clock(), MessageBudget()
         reported = {}
         for id_, fingerprint in sorted(self._task_registry.fingerprints().items()):

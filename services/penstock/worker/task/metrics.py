@@ -251,6 +251,7 @@ class TaskCounters:
             self.retries,
             self.commits_failed,
             self.last_error_ms,
+            self.partitions,
             self.plugin_metrics(),
         )
 

@@ -28,7 +28,7 @@ from penstock.api.error.v1 import diagnostic_pb2 as penstock_dot_api_dot_error_d
 from penstock.api.worker.v1 import worker_service_pb2 as penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1penstock/api/scheduler/v1/scheduler_service.proto\x12\x19penstock.api.scheduler.v1\x1a+penstock/api/config/v1/config_service.proto\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a+penstock/api/worker/v1/worker_service.proto\"D\n\x11ListEventsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x04\x12\r\n\x05limit\x18\x03 \x01(\r\"F\n\x12ListEventsResponse\x12\x30\n\x06\x65vents\x18\x01 \x03(\x0b\x32 .penstock.api.scheduler.v1.Event\"v\n\x05\x45vent\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x11\n\tconnector\x18\x04 \x01(\t\x12\x0c\n\x04task\x18\x05 \x01(\t\x12\x0e\n\x06worker\x18\x06 \x01(\t\x12\x0f\n\x07message\x18\x07 \x01(\t\"\x8b\x03\n\x0eSessionRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x45\n\x06labels\x18\x03 \x03(\x0b\x32\x35.penstock.api.scheduler.v1.SessionRequest.LabelsEntry\x12\x31\n\x05tasks\x18\x04 \x03(\x0b\x32\".penstock.api.worker.v1.TaskStatus\x12\x15\n\rseen_revision\x18\x05 \x01(\x04\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x10\n\x08\x64raining\x18\x07 \x01(\x08\x12\x10\n\x08\x63\x61pacity\x18\x08 \x01(\x01\x12:\n\x08monitors\x18\t \x03(\x0b\x32(.penstock.api.scheduler.v1.MonitorReport\x12\x0f\n\x07partial\x18\n \x01(\x08\x12\x16\n\x0ereleased_tasks\x18\x0b \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"3\n\rMonitorReport\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06replan\x18\x02 \x01(\t\"\xdd\x01\n\x0fSessionResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x37\n\x05tasks\x18\x02 \x03(\x0b\x32(.penstock.api.worker.v1.StartTaskRequest\x12\x31\n\x04kept\x18\x03 \x03(\x0b\x32#.penstock.api.scheduler.v1.KeptTask\x12\x0c\n\x04more\x18\x04 \x01(\x08\x12>\n\x08monitors\x18\x05 \x03(\x0b\x32,.penstock.api.scheduler.v1.MonitorAssignment\"}\n\x11MonitorAssignment\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x34\n\tconnector\x18\x02 \x01(\x0b\x32!.penstock.api.config.v1.Connector\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x12\n\nplan_epoch\x18\x04 \x01(\x04\"e\n\x08KeptTask\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x39\n\x0ctarget_state\x18\x03 \x01(\x0e\x32#.penstock.api.config.v1.TargetState\"\xfb\x01\n\tRunStatus\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x32\n\x05state\x18\x03 \x01(\x0e\x32#.penstock.api.scheduler.v1.RunState\x12\x11\n\tworker_id\x18\x04 \x01(\t\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x35\n\ndiagnostic\x18\x06 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x10\n\x08restarts\x18\x07 \x01(\r\x12\x30\n\x04task\x18\x08 \x01(\x0b\x32\".penstock.api.worker.v1.TaskStatusJ\x04\x08\x02\x10\x03R\x06number\"\x9b\x02\n\x0f\x43onnectorStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x33\n\x04kind\x18\x03 \x01(\x0e\x32%.penstock.api.config.v1.ConnectorKind\x12\x32\n\x05state\x18\x04 \x01(\x0e\x32#.penstock.api.scheduler.v1.RunState\x12\x11\n\tworker_id\x18\x05 \x01(\t\x12\x35\n\ndiagnostic\x18\x06 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x33\n\x05tasks\x18\x07 \x03(\x0b\x32$.penstock.api.scheduler.v1.RunStatus\"\x13\n\x11GetClusterRequest\"\xcf\x01\n\x12GetClusterResponse\x12\x0e\n\x06leader\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x38\n\x07workers\x18\x03 \x03(\x0b\x32\'.penstock.api.scheduler.v1.WorkerStatus\x12\x12\n\nunassigned\x18\x04 \x01(\r\x12\x0e\n\x06moving\x18\x05 \x01(\r\x12\x39\n\nrebalances\x18\x06 \x01(\x0b\x32%.penstock.api.scheduler.v1.Rebalances\"J\n\nRebalances\x12\x11\n\tcompleted\x18\x01 \x01(\x04\x12\x14\n\x0cmean_seconds\x18\x02 \x01(\x01\x12\x13\n\x0bmax_seconds\x18\x03 \x01(\x01\"\xf9\x01\n\x0cWorkerStatus\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x43\n\x06labels\x18\x04 \x03(\x0b\x32\x33.penstock.api.scheduler.v1.WorkerStatus.LabelsEntry\x12\x10\n\x08\x64raining\x18\x05 \x01(\x08\x12\x11\n\tconnected\x18\x06 \x01(\x08\x12\r\n\x05tasks\x18\x07 \x01(\r\x12\x0f\n\x07leaving\x18\x08 \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"&\n\x11ListStatusRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\"\x92\x01\n\x12ListStatusResponse\x12=\n\tconnector\x18\x01 \x01(\x0b\x32*.penstock.api.scheduler.v1.ConnectorStatus\x12=\n\tfollowing\x18\x02 \x03(\x0b\x32*.penstock.api.scheduler.v1.ConnectorStatus\"*\n\x14ListHeldTasksRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\";\n\x15ListHeldTasksResponse\x12\x10\n\x08task_ids\x18\x01 \x03(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\"*\n\x14ListTaskPlansRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\"K\n\x15ListTaskPlansResponse\x12\x32\n\x05plans\x18\x01 \x03(\x0b\x32#.penstock.api.connector.v1.TaskPlan\"5\n\x12\x44rainWorkerRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04undo\x18\x02 \x01(\x08\")\n\x13\x44rainWorkerResponse\x12\x12\n\ntasks_left\x18\x01 \x01(\r*\xcc\x01\n\x08RunState\x12\x19\n\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14RUN_STATE_UNASSIGNED\x10\x01\x12\x15\n\x11RUN_STATE_RUNNING\x10\x02\x12\x14\n\x10RUN_STATE_PAUSED\x10\x03\x12\x14\n\x10RUN_STATE_FAILED\x10\x04\x12\x18\n\x14RUN_STATE_RESTARTING\x10\x05\x12\x15\n\x11RUN_STATE_STOPPED\x10\x06\x12\x17\n\x13RUN_STATE_COMPLETED\x10\x07\x32\x93\x06\n\x10SchedulerService\x12\x64\n\x07Session\x12).penstock.api.scheduler.v1.SessionRequest\x1a*.penstock.api.scheduler.v1.SessionResponse(\x01\x30\x01\x12i\n\nGetCluster\x12,.penstock.api.scheduler.v1.GetClusterRequest\x1a-.penstock.api.scheduler.v1.GetClusterResponse\x12k\n\nListStatus\x12,.penstock.api.scheduler.v1.ListStatusRequest\x1a-.penstock.api.scheduler.v1.ListStatusResponse0\x01\x12r\n\rListHeldTasks\x12/.penstock.api.scheduler.v1.ListHeldTasksRequest\x1a\x30.penstock.api.scheduler.v1.ListHeldTasksResponse\x12t\n\rListTaskPlans\x12/.penstock.api.scheduler.v1.ListTaskPlansRequest\x1a\x30.penstock.api.scheduler.v1.ListTaskPlansResponse0\x01\x12i\n\nListEvents\x12,.penstock.api.scheduler.v1.ListEventsRequest\x1a-.penstock.api.scheduler.v1.ListEventsResponse\x12l\n\x0b\x44rainWorker\x12-.penstock.api.scheduler.v1.DrainWorkerRequest\x1a..penstock.api.scheduler.v1.DrainWorkerResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1penstock/api/scheduler/v1/scheduler_service.proto\x12\x19penstock.api.scheduler.v1\x1a+penstock/api/config/v1/config_service.proto\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a+penstock/api/worker/v1/worker_service.proto\"D\n\x11ListEventsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x04\x12\r\n\x05limit\x18\x03 \x01(\r\"F\n\x12ListEventsResponse\x12\x30\n\x06\x65vents\x18\x01 \x03(\x0b\x32 .penstock.api.scheduler.v1.Event\"v\n\x05\x45vent\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x11\n\tconnector\x18\x04 \x01(\t\x12\x0c\n\x04task\x18\x05 \x01(\t\x12\x0e\n\x06worker\x18\x06 \x01(\t\x12\x0f\n\x07message\x18\x07 \x01(\t\"\x8b\x03\n\x0eSessionRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x45\n\x06labels\x18\x03 \x03(\x0b\x32\x35.penstock.api.scheduler.v1.SessionRequest.LabelsEntry\x12\x31\n\x05tasks\x18\x04 \x03(\x0b\x32\".penstock.api.worker.v1.TaskStatus\x12\x15\n\rseen_revision\x18\x05 \x01(\x04\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x10\n\x08\x64raining\x18\x07 \x01(\x08\x12\x10\n\x08\x63\x61pacity\x18\x08 \x01(\x01\x12:\n\x08monitors\x18\t \x03(\x0b\x32(.penstock.api.scheduler.v1.MonitorReport\x12\x0f\n\x07partial\x18\n \x01(\x08\x12\x16\n\x0ereleased_tasks\x18\x0b \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"3\n\rMonitorReport\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06replan\x18\x02 \x01(\t\"\xfd\x01\n\x0fSessionResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x37\n\x05tasks\x18\x02 \x03(\x0b\x32(.penstock.api.worker.v1.StartTaskRequest\x12\x31\n\x04kept\x18\x03 \x03(\x0b\x32#.penstock.api.scheduler.v1.KeptTask\x12\x0c\n\x04more\x18\x04 \x01(\x08\x12>\n\x08monitors\x18\x05 \x03(\x0b\x32,.penstock.api.scheduler.v1.MonitorAssignment\x12\x1e\n\x16takes_partial_requests\x18\x06 \x01(\x08\"}\n\x11MonitorAssignment\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x34\n\tconnector\x18\x02 \x01(\x0b\x32!.penstock.api.config.v1.Connector\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x12\n\nplan_epoch\x18\x04 \x01(\x04\"e\n\x08KeptTask\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x39\n\x0ctarget_state\x18\x03 \x01(\x0e\x32#.penstock.api.config.v1.TargetState\"\xfb\x01\n\tRunStatus\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x32\n\x05state\x18\x03 \x01(\x0e\x32#.penstock.api.scheduler.v1.RunState\x12\x11\n\tworker_id\x18\x04 \x01(\t\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x35\n\ndiagnostic\x18\x06 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x10\n\x08restarts\x18\x07 \x01(\r\x12\x30\n\x04task\x18\x08 \x01(\x0b\x32\".penstock.api.worker.v1.TaskStatusJ\x04\x08\x02\x10\x03R\x06number\"\x9b\x02\n\x0f\x43onnectorStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x33\n\x04kind\x18\x03 \x01(\x0e\x32%.penstock.api.config.v1.ConnectorKind\x12\x32\n\x05state\x18\x04 \x01(\x0e\x32#.penstock.api.scheduler.v1.RunState\x12\x11\n\tworker_id\x18\x05 \x01(\t\x12\x35\n\ndiagnostic\x18\x06 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x33\n\x05tasks\x18\x07 \x03(\x0b\x32$.penstock.api.scheduler.v1.RunStatus\"\x13\n\x11GetClusterRequest\"\xcf\x01\n\x12GetClusterResponse\x12\x0e\n\x06leader\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x38\n\x07workers\x18\x03 \x03(\x0b\x32\'.penstock.api.scheduler.v1.WorkerStatus\x12\x12\n\nunassigned\x18\x04 \x01(\r\x12\x0e\n\x06moving\x18\x05 \x01(\r\x12\x39\n\nrebalances\x18\x06 \x01(\x0b\x32%.penstock.api.scheduler.v1.Rebalances\"J\n\nRebalances\x12\x11\n\tcompleted\x18\x01 \x01(\x04\x12\x14\n\x0cmean_seconds\x18\x02 \x01(\x01\x12\x13\n\x0bmax_seconds\x18\x03 \x01(\x01\"\xf9\x01\n\x0cWorkerStatus\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x43\n\x06labels\x18\x04 \x03(\x0b\x32\x33.penstock.api.scheduler.v1.WorkerStatus.LabelsEntry\x12\x10\n\x08\x64raining\x18\x05 \x01(\x08\x12\x11\n\tconnected\x18\x06 \x01(\x08\x12\r\n\x05tasks\x18\x07 \x01(\r\x12\x0f\n\x07leaving\x18\x08 \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"&\n\x11ListStatusRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\"\x92\x01\n\x12ListStatusResponse\x12=\n\tconnector\x18\x01 \x01(\x0b\x32*.penstock.api.scheduler.v1.ConnectorStatus\x12=\n\tfollowing\x18\x02 \x03(\x0b\x32*.penstock.api.scheduler.v1.ConnectorStatus\"*\n\x14ListHeldTasksRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\";\n\x15ListHeldTasksResponse\x12\x10\n\x08task_ids\x18\x01 \x03(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\"*\n\x14ListTaskPlansRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\"K\n\x15ListTaskPlansResponse\x12\x32\n\x05plans\x18\x01 \x03(\x0b\x32#.penstock.api.connector.v1.TaskPlan\"5\n\x12\x44rainWorkerRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04undo\x18\x02 \x01(\x08\")\n\x13\x44rainWorkerResponse\x12\x12\n\ntasks_left\x18\x01 \x01(\r*\xcc\x01\n\x08RunState\x12\x19\n\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14RUN_STATE_UNASSIGNED\x10\x01\x12\x15\n\x11RUN_STATE_RUNNING\x10\x02\x12\x14\n\x10RUN_STATE_PAUSED\x10\x03\x12\x14\n\x10RUN_STATE_FAILED\x10\x04\x12\x18\n\x14RUN_STATE_RESTARTING\x10\x05\x12\x15\n\x11RUN_STATE_STOPPED\x10\x06\x12\x17\n\x13RUN_STATE_COMPLETED\x10\x07\x32\x93\x06\n\x10SchedulerService\x12\x64\n\x07Session\x12).penstock.api.scheduler.v1.SessionRequest\x1a*.penstock.api.scheduler.v1.SessionResponse(\x01\x30\x01\x12i\n\nGetCluster\x12,.penstock.api.scheduler.v1.GetClusterRequest\x1a-.penstock.api.scheduler.v1.GetClusterResponse\x12k\n\nListStatus\x12,.penstock.api.scheduler.v1.ListStatusRequest\x1a-.penstock.api.scheduler.v1.ListStatusResponse0\x01\x12r\n\rListHeldTasks\x12/.penstock.api.scheduler.v1.ListHeldTasksRequest\x1a\x30.penstock.api.scheduler.v1.ListHeldTasksResponse\x12t\n\rListTaskPlans\x12/.penstock.api.scheduler.v1.ListTaskPlansRequest\x1a\x30.penstock.api.scheduler.v1.ListTaskPlansResponse0\x01\x12i\n\nListEvents\x12,.penstock.api.scheduler.v1.ListEventsRequest\x1a-.penstock.api.scheduler.v1.ListEventsResponse\x12l\n\x0b\x44rainWorker\x12-.penstock.api.scheduler.v1.DrainWorkerRequest\x1a..penstock.api.scheduler.v1.DrainWorkerResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,8 +39,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SESSIONREQUEST_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_WORKERSTATUS_LABELSENTRY']._loaded_options = None
   _globals['_WORKERSTATUS_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_RUNSTATE']._serialized_start=3041
-  _globals['_RUNSTATE']._serialized_end=3245
+  _globals['_RUNSTATE']._serialized_start=3073
+  _globals['_RUNSTATE']._serialized_end=3277
   _globals['_LISTEVENTSREQUEST']._serialized_start=261
   _globals['_LISTEVENTSREQUEST']._serialized_end=329
   _globals['_LISTEVENTSRESPONSE']._serialized_start=331
@@ -54,41 +54,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MONITORREPORT']._serialized_start=921
   _globals['_MONITORREPORT']._serialized_end=972
   _globals['_SESSIONRESPONSE']._serialized_start=975
-  _globals['_SESSIONRESPONSE']._serialized_end=1196
-  _globals['_MONITORASSIGNMENT']._serialized_start=1198
-  _globals['_MONITORASSIGNMENT']._serialized_end=1323
-  _globals['_KEPTTASK']._serialized_start=1325
-  _globals['_KEPTTASK']._serialized_end=1426
-  _globals['_RUNSTATUS']._serialized_start=1429
-  _globals['_RUNSTATUS']._serialized_end=1680
-  _globals['_CONNECTORSTATUS']._serialized_start=1683
-  _globals['_CONNECTORSTATUS']._serialized_end=1966
-  _globals['_GETCLUSTERREQUEST']._serialized_start=1968
-  _globals['_GETCLUSTERREQUEST']._serialized_end=1987
-  _globals['_GETCLUSTERRESPONSE']._serialized_start=1990
-  _globals['_GETCLUSTERRESPONSE']._serialized_end=2197
-  _globals['_REBALANCES']._serialized_start=2199
-  _globals['_REBALANCES']._serialized_end=2273
-  _globals['_WORKERSTATUS']._serialized_start=2276
-  _globals['_WORKERSTATUS']._serialized_end=2525
+  _globals['_SESSIONRESPONSE']._serialized_end=1228
+  _globals['_MONITORASSIGNMENT']._serialized_start=1230
+  _globals['_MONITORASSIGNMENT']._serialized_end=1355
+  _globals['_KEPTTASK']._serialized_start=1357
+  _globals['_KEPTTASK']._serialized_end=1458
+  _globals['_RUNSTATUS']._serialized_start=1461
+  _globals['_RUNSTATUS']._serialized_end=1712
+  _globals['_CONNECTORSTATUS']._serialized_start=1715
+  _globals['_CONNECTORSTATUS']._serialized_end=1998
+  _globals['_GETCLUSTERREQUEST']._serialized_start=2000
+  _globals['_GETCLUSTERREQUEST']._serialized_end=2019
+  _globals['_GETCLUSTERRESPONSE']._serialized_start=2022
+  _globals['_GETCLUSTERRESPONSE']._serialized_end=2229
+  _globals['_REBALANCES']._serialized_start=2231
+  _globals['_REBALANCES']._serialized_end=2305
+  _globals['_WORKERSTATUS']._serialized_start=2308
+  _globals['_WORKERSTATUS']._serialized_end=2557
   _globals['_WORKERSTATUS_LABELSENTRY']._serialized_start=874
   _globals['_WORKERSTATUS_LABELSENTRY']._serialized_end=919
-  _globals['_LISTSTATUSREQUEST']._serialized_start=2527
-  _globals['_LISTSTATUSREQUEST']._serialized_end=2565
-  _globals['_LISTSTATUSRESPONSE']._serialized_start=2568
-  _globals['_LISTSTATUSRESPONSE']._serialized_end=2714
-  _globals['_LISTHELDTASKSREQUEST']._serialized_start=2716
-  _globals['_LISTHELDTASKSREQUEST']._serialized_end=2758
-  _globals['_LISTHELDTASKSRESPONSE']._serialized_start=2760
-  _globals['_LISTHELDTASKSRESPONSE']._serialized_end=2819
-  _globals['_LISTTASKPLANSREQUEST']._serialized_start=2821
-  _globals['_LISTTASKPLANSREQUEST']._serialized_end=2863
-  _globals['_LISTTASKPLANSRESPONSE']._serialized_start=2865
-  _globals['_LISTTASKPLANSRESPONSE']._serialized_end=2940
-  _globals['_DRAINWORKERREQUEST']._serialized_start=2942
-  _globals['_DRAINWORKERREQUEST']._serialized_end=2995
-  _globals['_DRAINWORKERRESPONSE']._serialized_start=2997
-  _globals['_DRAINWORKERRESPONSE']._serialized_end=3038
-  _globals['_SCHEDULERSERVICE']._serialized_start=3248
-  _globals['_SCHEDULERSERVICE']._serialized_end=4035
+  _globals['_LISTSTATUSREQUEST']._serialized_start=2559
+  _globals['_LISTSTATUSREQUEST']._serialized_end=2597
+  _globals['_LISTSTATUSRESPONSE']._serialized_start=2600
+  _globals['_LISTSTATUSRESPONSE']._serialized_end=2746
+  _globals['_LISTHELDTASKSREQUEST']._serialized_start=2748
+  _globals['_LISTHELDTASKSREQUEST']._serialized_end=2790
+  _globals['_LISTHELDTASKSRESPONSE']._serialized_start=2792
+  _globals['_LISTHELDTASKSRESPONSE']._serialized_end=2851
+  _globals['_LISTTASKPLANSREQUEST']._serialized_start=2853
+  _globals['_LISTTASKPLANSREQUEST']._serialized_end=2895
+  _globals['_LISTTASKPLANSRESPONSE']._serialized_start=2897
+  _globals['_LISTTASKPLANSRESPONSE']._serialized_end=2972
+  _globals['_DRAINWORKERREQUEST']._serialized_start=2974
+  _globals['_DRAINWORKERREQUEST']._serialized_end=3027
+  _globals['_DRAINWORKERRESPONSE']._serialized_start=3029
+  _globals['_DRAINWORKERRESPONSE']._serialized_end=3070
+  _globals['_SCHEDULERSERVICE']._serialized_start=3280
+  _globals['_SCHEDULERSERVICE']._serialized_end=4067
 # @@protoc_insertion_point(module_scope)

@@ -106,18 +106,20 @@ class MonitorReport(_message.Message):
     def __init__(self, generation: _Optional[str] = ..., replan: _Optional[str] = ...) -> None: ...
 
 class SessionResponse(_message.Message):
-    __slots__ = ("revision", "tasks", "kept", "more", "monitors")
+    __slots__ = ("revision", "tasks", "kept", "more", "monitors", "takes_partial_requests")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     MONITORS_FIELD_NUMBER: _ClassVar[int]
+    TAKES_PARTIAL_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     tasks: _containers.RepeatedCompositeFieldContainer[_worker_service_pb2.StartTaskRequest]
     kept: _containers.RepeatedCompositeFieldContainer[KeptTask]
     more: bool
     monitors: _containers.RepeatedCompositeFieldContainer[MonitorAssignment]
-    def __init__(self, revision: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[_worker_service_pb2.StartTaskRequest, _Mapping]]] = ..., kept: _Optional[_Iterable[_Union[KeptTask, _Mapping]]] = ..., more: bool = ..., monitors: _Optional[_Iterable[_Union[MonitorAssignment, _Mapping]]] = ...) -> None: ...
+    takes_partial_requests: bool
+    def __init__(self, revision: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[_worker_service_pb2.StartTaskRequest, _Mapping]]] = ..., kept: _Optional[_Iterable[_Union[KeptTask, _Mapping]]] = ..., more: bool = ..., monitors: _Optional[_Iterable[_Union[MonitorAssignment, _Mapping]]] = ..., takes_partial_requests: bool = ...) -> None: ...
 
 class MonitorAssignment(_message.Message):
     __slots__ = ("task_id", "connector", "epoch", "plan_epoch")
