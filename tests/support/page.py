@@ -51,6 +51,7 @@ _PROGRESS: Final = re.compile(r" rows/s, \d+ s$")
 
 _ANY_LINES: Final = r"(?:.*\n)*?"
 _INTERRUPT: Final = "^C"
+_ENV: Final = ("env", "--default-signal=INT")
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,8 @@ class Typist:
         assert not self._runs, f"{block}: the first terminal is not free"
         with self._log.open("wb") as log:
             self._first = subprocess.Popen(
-                [*DIES_WITH_US, "bash", "-c", f"exec {self._text(block)}"],
+                # as in a terminal, also where our own parent ignores SIGINT, as a shell's `&` does
+                [*DIES_WITH_US, *_ENV, "bash", "-c", f"exec {self._text(block)}"],
                 cwd=self._folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
