@@ -10,7 +10,7 @@ import pytest
 
 from penstock_builtin.file_source import FileSource, FileSourceConfig, watch
 from penstock_connector import AuthError, ConfigError, OffsetLostError, Partition, partition_id
-from penstock_connector.testing import source_monitor
+from penstock_connector.testing import source_monitor, source_task
 
 
 def append(path, text):
@@ -521,3 +521,25 @@ def test_a_copy_that_is_truncated_begins_anew(read, tmp_path):
     os.truncate(path, 0)
     append(path, "3\n")
     reader.until(lambda: reader.lines == ["1", "2", "3"])
+
+
+def test_copies_follow_a_file_that_was_rotated_between_them(tmp_path):
+    """The old file is read to its end, then the new one: neither is left for ever."""
+    path, found, offsets = tmp_path / "app.log", [], {}
+    path.write_text("1\n2\n")
+
+    def copy():
+        config = {"file": str(path), "tail": "true"}
+        with source_task(FileSource, config, offsets=offsets, until_caught_up=True) as task:
+            found.extend(int(row["line"]) for row in task.all_rows())
+            task.commit()
+            offsets.update(task.offsets)
+
+    copy()
+    append(path, "3\n")
+    path.rename(tmp_path / "app.log.1")
+    path.write_text("4\n5\n")
+    copy()
+    assert found == [1, 2, 3, 4, 5]
+    copy()
+    assert found == [1, 2, 3, 4, 5], "nothing is new"
