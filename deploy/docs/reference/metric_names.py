@@ -37,7 +37,7 @@ _SPREAD: Final = MinMeanMax(1, 1, 1)
 
 def write_page() -> str:
     """Return the page."""
-    families = [*_cluster_families(), *_process_families()]
+    families = sample_families()
     kafka = [one for one in families if one.name.startswith(KAFKA_PREFIX)]
     own = [one for one in families if one not in kafka]
     return page(
@@ -58,6 +58,11 @@ def write_page() -> str:
         "`OTEL_EXPORTER_OTLP_ENDPOINT` names a collector.",
         table(("instrument", "kind", "unit", "meaning"), _instruments()),
     )
+
+
+def sample_families() -> list[Metric]:
+    """Return all families that a gateway can serve, each with its labels."""
+    return [*_cluster_families(), *_process_families()]
 
 
 def _cluster_families() -> Iterable[Metric]:

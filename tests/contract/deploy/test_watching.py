@@ -6,26 +6,7 @@ import re
 import pytest
 import yaml
 
-from penstock.gateway import cluster_metrics
-from penstock.gateway.clients import ProcessReports
-from penstock.gateway.cluster_metrics import cluster_families
-from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
-from penstock.model.metrics import (
-    METRIC_FAMILIES,
-    DatasetRows,
-    MinMeanMax,
-    ProcessMetric,
-    ProcessMetrics,
-    TaskMetrics,
-    TimeShares,
-)
-from penstock.model.status import (
-    ClusterStatus,
-    ConnectorStatus,
-    RunState,
-    RunStatus,
-    WorkerStatus,
-)
+from reference.metric_names import sample_families
 from support.checkout import ROOT
 
 FOLDER = ROOT / "deploy" / "otel"
@@ -37,36 +18,7 @@ QUERIES = [v["query"] for v in DASHBOARD["templating"]["list"] if v["type"] == "
 NAME = re.compile(r"\b(?:penstock|kafka_connect)_\w+")
 
 
-def families():
-    """All that is ever told: a source and a sink, with every number known."""
-    spread = MinMeanMax(1, 1, 1)
-    task = TaskStatus(
-        "g-0",
-        "c",
-        1,
-        TaskState.RUNNING,
-        rows_left=1,
-        bytes_left=1,
-        batches=1,
-        metrics=TaskMetrics(
-            commit_seconds=spread,
-            batch_seconds=spread,
-            batch_rows=spread,
-            under_way=spread,
-            shares=TimeShares(),
-        ),
-        datasets=(DatasetRows("orders", 1, 1),),
-    )
-    tasks = (RunStatus("g-0", RunState.RUNNING, "w1", task=task),)
-    kinds = (ConnectorKind.SOURCE, ConnectorKind.SINK)
-    statuses = [ConnectorStatus(k.name, "g", k, RunState.RUNNING, tasks=tasks) for k in kinds]
-    cluster = ClusterStatus("s1", 1, (WorkerStatus("w1", "w1"),))
-    numbers = [ProcessMetric(name, 1) for name in METRIC_FAMILIES]
-    answers = ProcessReports((ProcessMetrics("worker", "w1", "w1", tuple(numbers)),), {"worker": 1})
-    return [*cluster_families(cluster, statuses), *cluster_metrics.process_families(answers)]
-
-
-TOLD = {s.name: set(s.labels) for family in families() for s in family.samples}
+TOLD = {s.name: set(s.labels) for family in sample_families() for s in family.samples}
 
 
 @pytest.mark.parametrize("expression", [*[rule["expr"] for rule in RULES], *TARGETS, *QUERIES])
@@ -116,7 +68,7 @@ def test_an_alert_says_what_is_wrong_and_names_a_runbook_that_there_is(rule):
 
 def test_all_of_ours_are_in_the_readme():
     text = (FOLDER / "README.md").read_text()
-    ours = [family.name for family in families() if family.name.startswith("penstock_")]
+    ours = [family.name for family in sample_families() if family.name.startswith("penstock_")]
     for name in ours:
         short = name.removeprefix("penstock_")
         _, _, rest = short.partition("_")
@@ -132,7 +84,7 @@ def test_all_of_ours_are_in_the_readme():
 
 def test_all_of_kafka_connects_are_in_the_readme():
     text = (FOLDER / "README.md").read_text()
-    names = [family.name for family in families() if not family.name.startswith("penstock_")]
+    names = [family.name for family in sample_families() if not family.name.startswith("penstock_")]
     told = {name.removeprefix("kafka_connect_") for name in names}
     table = text.partition("## Kafka Connect's names")[2].partition("not there")[0]
     groups = re.findall(r"^\| `kafka_connect_(\w+)` \| (.*) \|$", table, re.MULTILINE)
