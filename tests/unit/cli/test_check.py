@@ -48,6 +48,12 @@ def test_all_errors_of_a_file_come_at_once_each_with_file_key_and_fix(check):
     assert "Did you mean `Filter`?" in err
 
 
+def test_a_key_of_the_pipeline_in_its_source_is_told_where_it_stands(check):
+    code, _, err = check(GOOD.replace("tail: false", "until.caught.up: true"))
+    assert code == 2
+    assert "`until.caught.up` is a key of the pipeline: write it beside `source`" in err
+
+
 def test_systems_are_tried_on_demand(check, tmp_path):
     code, out, err = check(GOOD, "--connect")
     assert code == 1

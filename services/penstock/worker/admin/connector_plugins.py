@@ -175,10 +175,14 @@ def with_config_path(found: Diagnostic, resolved: ResolvedConfig, role: str) -> 
 
 def _suggest_framework_key(found: Diagnostic, kind: ConnectorKind) -> Diagnostic:
     """Suggest a key of the framework: an unknown key of a flat configuration may be a
-    misspelt one.
+    misspelt one, and one of a pipeline's source or sink may stand one level too deep.
     """
-    if found.code != "config.unknown_key" or kind is ConnectorKind.PIPELINE:
+    if found.code != "config.unknown_key":
         return found
+    if kind is ConnectorKind.PIPELINE:
+        key = found.config_path
+        fix = f"`{key}` is a key of the pipeline: write it beside `source` and `sink`."
+        return replace(found, fix=fix) if key in FRAMEWORK_KEYS else found
     near = did_you_mean(found.config_path, FRAMEWORK_KEYS)
     return replace(found, fix=near) if near.startswith("Did") else found
 
