@@ -9,7 +9,6 @@ read has its original bytes in `raw` instead.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -97,10 +96,3 @@ def split_key_columns(schema: pa.Schema) -> tuple[pa.Schema, tuple[str, ...]]:
     """Return the schema without the metadata of `with_key_columns`, and the key columns."""
     text = (schema.metadata or {}).get(_KEY, b"[]")
     return schema.remove_metadata(), tuple(json.loads(text))
-
-
-def wall_clock_us() -> int:
-    """Return the wall clock in microseconds since the epoch. For display only: no decision may
-    depend on it.
-    """
-    return time.time_ns() // 1000

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.model.backoff import Backoff
-from penstock.model.dead_letter import wall_clock_us
 from penstock.model.errors import FencedError, PenstockError, RetriableError
 from penstock.model.events import Event
 from penstock.model.metrics import ProcessMetric, metrics_from_statistics
+from penstock.model.wall_clock import wall_clock_us
 from penstock.scheduler.leader import stored_state
 from penstock.scheduler.leader.connector_plans import ConnectorPlans, PlanningLoop, pause_s
 from penstock.scheduler.leader.decision_log import (

@@ -25,7 +25,6 @@ from penstock.model.dead_letter import (
     RowFailure,
     RowOrigin,
     Stage,
-    wall_clock_us,
 )
 from penstock.model.errors import (
     ConfigError,
@@ -42,6 +41,7 @@ from penstock.model.stream import (
     WriteOpened,
 )
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
+from penstock.model.wall_clock import wall_clock_us
 from penstock.spark.connector_io.dead_letters import dead_letter_spec
 from penstock.telemetry.redaction import redact_diagnostic
 from penstock.worker.dead_letters.rejected_rows import SlotFailures

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from penstock.model.connector import TaskState
-from penstock.model.dead_letter import wall_clock_us
 from penstock.model.metrics import (
     MAX_DATASET_NAME_LENGTH,
     MAX_DATASETS,
@@ -19,6 +18,7 @@ from penstock.model.metrics import (
     TaskMetrics,
     TimeShares,
 )
+from penstock.model.wall_clock import wall_clock_us
 from penstock.worker.task.micro_batches import FinishedBatch
 
 WINDOW_S: Final = 30.0
