@@ -82,7 +82,11 @@ class S3Server:
                 cwd=self.folder,
                 env={**os.environ, "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET},
             )
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
@@ -91,6 +95,9 @@ class S3Server:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -142,6 +149,6 @@ def _takes_writes(store: S3Store) -> bool:
         urllib.request.urlopen(urllib.request.Request(bucket, method="PUT"), timeout=5).close()
     try:
         obstore.put(store, "started", b"")
-    except BaseError:
+    except (BaseError, FileNotFoundError):  # the second: a bucket that is not everywhere yet
         return False
     return True

@@ -294,6 +294,7 @@ def test_blocks_of_a_list_may_have_their_size_before_them():
     assert (values.to_pylist(), reasons) == ([{"a": [1, 2, 3]}], [""])
 
 
+@pytest.mark.timed("the rounds must not be those of the longest list")
 @pytest.mark.parametrize("kind", ["string", ["null", "long"], "double"])
 def test_a_long_list_takes_no_round_an_item(kind):
     values = {"string": "é", "double": 0.5}.get(kind if isinstance(kind, str) else "", 5)
@@ -422,9 +423,10 @@ def test_fields_that_rows_lack_have_their_default():
     assert pieces.to_pylist() == write(schema, [{"a": at, **filled} for at in (1, 2)])
 
 
+@pytest.mark.timed("a loop over messages is ten times slower")
 def test_four_fields_of_many_messages_take_little_time():
-    """Both directions do more than a million messages a second; the bound has room for a busy
-    machine. One object a message would take five times as long.
+    """Both directions do more than a million messages a second; the bound has
+    room for a slow machine. One object a message would take five times as long.
     """
     schema = {
         "type": "record", "name": "R", "fields": [
@@ -446,6 +448,7 @@ def test_four_fields_of_many_messages_take_little_time():
     assert time.process_time() - decoded < 0.2, "a million a second"
 
 
+@pytest.mark.timed("a loop over messages is ten times slower")
 def test_few_messages_take_no_time_for_many():
     schema = record_of(["null", "string"])
     messages = write(schema, [{"a": "x"}])

@@ -482,6 +482,7 @@ def test_keys_that_are_not_offered_are_refused(key):
         create_converter("protobuf", URL | {key: "true"})
 
 
+@pytest.mark.timed("a loop over messages is ten times slower")
 def test_four_fields_of_many_messages_take_little_time(schemas):
     text = """syntax = "proto3";
         message R { int64 id = 1; string name = 2; double price = 3; optional string note = 4; }"""
