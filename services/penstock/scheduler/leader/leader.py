@@ -235,6 +235,7 @@ class Leader:
         """Read the stored state, except plans: those in memory are the ones in force."""
         state = await stored_state.load_state(self._store)
         self.cluster.load_records(state.owned, state.revision)
+        self.cluster.load_completed(state.completed)
         self._planning.load_records(state.plan_records)
         self._restart_requests.load(state.accepted_restarts)
         for generation, accepted in state.accepted_restarts.items():
@@ -300,6 +301,7 @@ class Leader:
         for assignment in self.cluster.take_assignments():
             self.sessions.send(assignment)
         self._planning.start_due(group, self.cluster, self.wake, now)
+        await self._store_completions()
         await self._delete_gone()
         await self._event_store.store(self.events)
 
@@ -352,6 +354,7 @@ class Leader:
             cluster.has_reports_of,
         )
         for generation, accepted in list(new):
+            await self._forget_completed(accepted.tasks)  # before: a request is carried out once
             stored = await stored_state.store_accepted_restarts(
                 self._leadership, generation, accepted
             )
@@ -359,6 +362,17 @@ class Leader:
             if stored.replan:
                 schedule.request_now(generation)
         cluster.request_restarts(self._restart_requests.pending_tasks(cluster.owned), now)
+
+    async def _store_completions(self) -> None:
+        """Store which tasks have completed, and delete what is no longer true."""
+        await self._forget_completed(self.cluster.find_outdated_completions())
+        completed = self.cluster.find_completed()
+        await stored_state.store_completions(self._leadership, completed)
+        self.cluster.record_completed(completed)
+
+    async def _forget_completed(self, task_ids: Iterable[str]) -> None:
+        known = self.cluster.forget_completed(task_ids)
+        await stored_state.delete_completions(self._leadership, known)
 
     async def _wait(self, pause_s: float) -> None:
         """Wait for a change, and then for others that come with it: at least `pause_s`."""

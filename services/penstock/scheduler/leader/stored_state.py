@@ -11,10 +11,11 @@ from typing import Final
 from penstock.model import faults
 from penstock.model.events import MAX_EVENTS, Event
 from penstock.scheduler.leader.leadership import Leadership
-from penstock.scheduler.state.cluster import RecordWrite
+from penstock.scheduler.state.cluster import MAX_RECORDS_PER_WRITE, RecordWrite
 from penstock.scheduler.state.events import EventLog, decode_events, encode_events
 from penstock.scheduler.state.records import (
     ASSIGNMENT_PREFIX,
+    COMPLETED_PREFIX,
     DRAIN_PREFIX,
     EVENT_PREFIX,
     PLAN_PREFIX,
@@ -24,9 +25,11 @@ from penstock.scheduler.state.records import (
     OwnedTask,
     PlanRecord,
     decode_accepted_restarts,
+    decode_completion,
     decode_plan_record,
     decode_record,
     encode_accepted_restarts,
+    encode_completion,
     encode_plan_record,
     encode_record,
     record_key,
@@ -45,6 +48,7 @@ class StoredState:
     owned: Mapping[str, OwnedTask]
     plan_records: Mapping[str, PlanRecord]
     accepted_restarts: Mapping[str, AcceptedRestarts]
+    completed: Mapping[str, str]
     drained: frozenset[str]
     events: Sequence[Event]
     revision: int
@@ -55,6 +59,7 @@ async def load_state(store: Store) -> StoredState:
     records, revision = await _read_all(store, ASSIGNMENT_PREFIX)
     plans, _ = await _read_all(store, PLAN_PREFIX)
     restarts, _ = await _read_all(store, RESTART_PREFIX)
+    completed, _ = await _read_all(store, COMPLETED_PREFIX)
     drains, _ = await _read_all(store, DRAIN_PREFIX)
     events, _ = await _read_all(store, EVENT_PREFIX)
     planned_at = {entry.key.removeprefix(PLAN_PREFIX): entry.revision for entry in plans}
@@ -62,6 +67,7 @@ async def load_state(store: Store) -> StoredState:
         dict(decode_record(entry) for entry in records),
         dict(decode_plan_record(entry) for entry in plans),
         dict(_unless_planned(*decode_accepted_restarts(entry), planned_at) for entry in restarts),
+        dict(decode_completion(entry) for entry in completed),
         frozenset(entry.key.removeprefix(DRAIN_PREFIX) for entry in drains),
         [event for entry in events for event in decode_events(entry.value)],
         revision,
@@ -81,6 +87,20 @@ async def store_round(leadership: Leadership, write: RecordWrite) -> int:
     revision = await leadership.write(checks, [*puts, (ROUND_KEY, b"")])
     await faults.reach("scheduler.stored")
     return revision
+
+
+async def store_completions(leadership: Leadership, completed: Mapping[str, str]) -> None:
+    """Store that tasks have completed, with the digests that they ran; some in each write."""
+    puts: list[Put] = [
+        (COMPLETED_PREFIX + id_, encode_completion(digest)) for id_, digest in completed.items()
+    ]
+    for start in range(0, len(puts), MAX_RECORDS_PER_WRITE):
+        await leadership.write([], puts[start : start + MAX_RECORDS_PER_WRITE])
+
+
+async def delete_completions(leadership: Leadership, tasks: Iterable[str]) -> None:
+    """Delete that tasks have completed."""
+    await delete_keys(leadership, [COMPLETED_PREFIX + id_ for id_ in tasks])
 
 
 async def store_drain(leadership: Leadership, worker: str, *, drain: bool) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.model.backoff import RestartPolicy
-from penstock.model.connector import Connector, TargetState, TaskPlan
+from penstock.model.connector import Connector, TargetState, TaskPlan, TaskState
 from penstock.scheduler.state.desired_state import (
     DesiredConnector,
     TaskSpec,
@@ -96,6 +96,7 @@ class Cluster:
         self.restarts = RestartTracker(settings.restart_policy, rng)
         self.rebalances = RebalanceTimes()
         self._owned: dict[str, OwnedTask] = {}
+        self._completed: dict[str, str] = {}
         self._connectors: dict[str, DesiredConnector] = {}
         self._specs: dict[str, TaskSpec] = {}
         self._leaving: dict[str, str] = {}
@@ -138,6 +139,51 @@ class Cluster:
                 self.restarts.record_assignment(id_, after.record.restarts)
         self._owned = dict(owned)
         self._revision = max(self._revision, revision)
+
+    def load_completed(self, completed: Mapping[str, str]) -> None:
+        """Set the tasks that have completed, with the digest that each ran."""
+        self._completed = dict(completed)
+
+    def has_completed(self, spec: TaskSpec) -> bool:
+        """Return whether a task has read all that it had to, with this configuration and plan. It
+        does not start anew where its worker is lost or drained: a copy would be made twice.
+        """
+        return spec.digest is not None and self._completed.get(spec.id) == spec.digest
+
+    def find_completed(self) -> dict[str, str]:
+        """Return the tasks to store as completed, with the digest that each ran."""
+        found = {}
+        for session in self.workers.sessions.values():
+            for id_, status in session.tasks.items():
+                if status.state is not TaskState.COMPLETED:
+                    continue
+                spec, owned = self._specs.get(id_), self._owned.get(id_)
+                if spec is None or owned is None or self.workers.task_status(id_, owned) != status:
+                    continue
+                history = self.restarts.history(id_)
+                is_restarting = history is not None and history.action is not None
+                if spec.digest == owned.record.digest and not is_restarting:
+                    found[id_] = owned.record.digest
+        return {id_: one for id_, one in found.items() if self._completed.get(id_) != one}
+
+    def find_outdated_completions(self) -> list[str]:
+        """Return the stored completions of tasks that are gone, or have another digest."""
+        return [
+            id_
+            for id_, digest in self._completed.items()
+            if id_ not in self._specs or self._specs[id_].digest not in {None, digest}
+        ]
+
+    def record_completed(self, completed: Mapping[str, str]) -> None:
+        """Record that completions were stored."""
+        self._completed |= completed
+
+    def forget_completed(self, task_ids: Iterable[str]) -> list[str]:
+        """Forget the completion of tasks; returns those that had one."""
+        known = [id_ for id_ in task_ids if id_ in self._completed]
+        for id_ in known:
+            del self._completed[id_]
+        return known
 
     def update_members(
         self, members: Iterable[Member], revision: int, now: float
@@ -208,6 +254,7 @@ class Cluster:
             self._waiting_tasks(now),
             self.restarts.due_restarts(now),
             self.restarts.restart_counts(),
+            frozenset(spec.id for spec in self._specs.values() if self.has_completed(spec)),
         )
         next_round = decide_round(situation)
         self._leaving = dict(next_round.leaving)

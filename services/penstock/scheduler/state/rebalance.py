@@ -50,7 +50,8 @@ class Situation:
     `leaving` are the tasks that were sent to leave, with the worker that they go to, "" for none.
     `waiting` are tasks that may not start for now. `due_restarts` are tasks to restart now, with
     the count of restarts in a row after it; `restart_counts` are the counts now, where they may
-    differ from those in the records.
+    differ from those in the records. `completed` are tasks that have nothing left to do: they stay
+    where they are, and do not start elsewhere.
     """
 
     specs: Mapping[str, TaskSpec]
@@ -60,6 +61,7 @@ class Situation:
     waiting: frozenset[str]
     due_restarts: Mapping[str, int]
     restart_counts: Mapping[str, int]
+    completed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,23 @@ def _target_owners(now: Situation) -> dict[str, str]:
     }
     busy = {owned.record.worker for owned in now.owned.values()}
     workers = now.workers.candidates(busy)
+    excluded |= now.completed
     specs = [spec for id_, spec in now.specs.items() if id_ not in excluded]
     # separately, because a monitor costs next to nothing: no task moves for it
     tasks = assign_tasks([spec.task for spec in specs if not spec.is_monitor], workers, owners)
     monitors = assign_tasks([spec.task for spec in specs if spec.is_monitor], workers, owners)
-    return tasks | monitors
+    return tasks | monitors | _completed_owners(now)
+
+
+def _completed_owners(now: Situation) -> dict[str, str]:
+    """Return the owners of completed tasks. A task whose owner is lost or drained has none."""
+    owners = {id_: now.owned[id_].record.worker for id_ in now.completed if id_ in now.owned}
+    workers = now.workers
+    return {
+        id_: worker
+        for id_, worker in owners.items()
+        if worker in workers.members and not workers.is_draining(worker)
+    }
 
 
 def _must_leave(now: Situation, target: Mapping[str, str], id_: str, owned: OwnedTask) -> bool:

@@ -6,6 +6,7 @@
 - `plan/<generation>/index` which chunks hold these plans; the revision of the entry is their epoch
 - `plan/<generation>/<token>/<number>` a chunk
 - `restarted/<generation>` the restart requests that were accepted, and the tasks that they cover
+- `completed/<task>` the task has read all that it had to read
 - `drain/<worker>` an operator drains this worker
 - `event/<number>` events, some in each entry, from the one with this number on
 - `scheduler/round` written with every round, so that an assignment has a revision of its own
@@ -25,6 +26,7 @@ ASSIGNMENT_PREFIX: Final = "assignment/"
 PLAN_PREFIX: Final = "planned/"
 TASK_PLANS_PREFIX: Final = "plan/"
 RESTART_PREFIX: Final = "restarted/"
+COMPLETED_PREFIX: Final = "completed/"
 DRAIN_PREFIX: Final = "drain/"
 EVENT_PREFIX: Final = "event/"
 ROUND_KEY: Final = "scheduler/round"
@@ -34,6 +36,7 @@ KEY_PREFIXES: Final = (
     PLAN_PREFIX,
     TASK_PLANS_PREFIX,
     RESTART_PREFIX,
+    COMPLETED_PREFIX,
     DRAIN_PREFIX,
     EVENT_PREFIX,
     ROUND_KEY,
@@ -168,6 +171,16 @@ def decode_accepted_restarts(entry: Entry) -> tuple[str, AcceptedRestarts]:
     tasks = tuple(generation + suffix for suffix in document["tasks"])
     accepted = AcceptedRestarts(document["marker"], tasks, document["plan"], entry.revision)
     return generation, accepted
+
+
+def encode_completion(digest: str) -> bytes:
+    """Return the JSON value for a task that has completed with this configuration and plan."""
+    return json.dumps({"digest": digest}, separators=(",", ":")).encode()
+
+
+def decode_completion(entry: Entry) -> tuple[str, str]:
+    """Return the task id and the digest of an entry."""
+    return entry.key.removeprefix(COMPLETED_PREFIX), json.loads(entry.value)["digest"]
 
 
 def _known_fields(kind: type[TaskRecord | PlanRecord], value: bytes) -> dict[str, Any]:

@@ -98,6 +98,8 @@ def _monitor_status(cluster: Cluster, desired: DesiredConnector) -> RunStatus | 
 def derive_task_status(cluster: Cluster, spec: TaskSpec) -> RunStatus:
     """Return the status of a task."""
     owned = cluster.owned.get(spec.id)
+    if owned is None and cluster.has_completed(spec):
+        return RunStatus(spec.id, RunState.COMPLETED)
     if owned is None:
         return RunStatus(spec.id, RunState.UNASSIGNED, diagnostic=_why_unassigned(cluster, spec))
     status = cluster.workers.task_status(spec.id, owned)
@@ -139,7 +141,10 @@ def derive_cluster_status(cluster: Cluster, leader: str) -> ClusterStatus:
             )
             for id_, member in sorted(workers.members.items())
         ),
-        sum(not is_monitor_id(id_) and id_ not in owned for id_ in cluster.specs),
+        sum(
+            not is_monitor_id(id_) and id_ not in owned and not cluster.has_completed(spec)
+            for id_, spec in cluster.specs.items()
+        ),
         len(moving),
         cluster.rebalances.summary(),
     )
