@@ -12,6 +12,7 @@ from penstock_connector.connection import ConnectionKeys
 from penstock_databases.dialect import Dialect, Login
 from penstock_databases.dialects import DIALECTS
 from penstock_databases.java.url import any_url
+from penstock_databases.jdbc_source.table_modes import TableMode, parse_table_modes
 from penstock_databases.url import Target, require_target
 
 _POLL = 0.05
@@ -46,6 +47,12 @@ class JdbcSourceConfig(ConnectionKeys):
         doc="How new rows are found: all of them each time, by a growing column, by a time.",
         required=True,
         choices=("bulk", "incrementing", "timestamp", "timestamp+incrementing"),
+        group="Mode",
+    )
+    table_modes: tuple[str, ...] = key(
+        (),
+        doc="Tables with a mode of their own: `PATTERN=MODE`, as `shop.countries=bulk` or "
+        "`shop.logs=timestamp(written_at)`. The first pattern that fits counts.",
         group="Mode",
     )
     incrementing_column_name: str = key(
@@ -128,8 +135,11 @@ class JdbcSourceConfig(ConnectionKeys):
             raise _invalid("table.blacklist", "there is a whitelist, too: only one of them counts")
         if self.query and (self.table_whitelist or self.table_blacklist):
             raise _invalid("query", "with a query, no tables can be named")
-        if "timestamp" in self.mode and not self.timestamp_column_name:
-            raise _invalid("timestamp.column.name", f"mode {self.mode} needs it")
+        if self.query and self.table_modes:
+            raise _invalid("table.modes", "with a query, no tables can be named")
+        for mode in (self.mode, *(one.mode for one in self.modes if not one.timestamp_columns)):
+            if "timestamp" in mode and not self.timestamp_column_name:
+                raise _invalid("timestamp.column.name", f"mode {mode} needs it")
         if min(self.batch_max_rows, self.read_parallelism, self.connection_attempts) < 1:
             raise _invalid("batch.max.rows", "counts begin at 1")
         self.included, self.excluded  # noqa: B018 - raise for what is no pattern
@@ -148,6 +158,21 @@ class JdbcSourceConfig(ConnectionKeys):
     def excluded(self) -> tuple[Pattern, ...]:
         """Patterns of tables that are left out."""
         return _compiled("table.exclude.list", self.table_exclude_list)
+
+    @property
+    def modes(self) -> tuple[TableMode, ...]:
+        """Modes of single tables."""
+        return parse_table_modes(self.table_modes)
+
+    def in_mode(self, mode: TableMode) -> JdbcSourceConfig:
+        """Return the configuration with the mode of a table."""
+        return dataclasses.replace(
+            self,
+            mode=mode.mode,
+            table_modes=(),
+            timestamp_column_name=mode.timestamp_columns or self.timestamp_column_name,
+            incrementing_column_name=mode.incrementing_column or self.incrementing_column_name,
+        )
 
     @property
     def target(self) -> Target:

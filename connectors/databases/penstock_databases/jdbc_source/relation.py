@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,12 @@ from penstock_databases.dialect import Connection, Dialect
 from penstock_databases.failing import sql_error
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
 from penstock_databases.jdbc_source.tables import dataset_of
+
+NO_INCREMENTING_COLUMN: Final = "jdbc.no_incrementing_column"
+"""Code of tables without one column that the database numbers."""
+
+MAX_NAMED: Final = 20
+"""Tables that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +146,7 @@ def incrementing_column(config: JdbcSourceConfig, relation: Relation) -> Column:
     else:
         numbered = [column for column in relation.columns if column.auto]
         if len(numbered) != 1:
-            raise ConfigError(
-                "jdbc.no_incrementing_column",
-                f"{relation.shown} has {len(numbered)} columns that the database numbers",
-                fix="Set `incrementing.column.name`, or another `mode`; or read the table by a "
-                "connector of its own, and leave it out here by `table.blacklist`.",
-                config_path="incrementing.column.name",
-            )
+            raise no_incrementing_column([relation.shown])
         column = numbered[0]
     if config.validate_non_null and relation.table and column.nullable:
         raise _nullable(relation, column.name, "incrementing.column.name")
@@ -158,6 +158,21 @@ def incrementing_column(config: JdbcSourceConfig, relation: Relation) -> Column:
             config_path="incrementing.column.name",
         )
     return column
+
+
+def no_incrementing_column(tables: Sequence[str]) -> ConfigError:
+    """Return the error for tables without one column that the database numbers."""
+    shown, more = tables[:MAX_NAMED], len(tables) - MAX_NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    modes = ", ".join(f"{table}=bulk" for table in shown)
+    return ConfigError(
+        NO_INCREMENTING_COLUMN,
+        f"{', '.join(shown)}{rest}: there is no column, or no single one, that the database "
+        "numbers",
+        fix=f"Read them in another mode: `table.modes: {modes}`. Or name the column by "
+        "`incrementing.column.name`, or leave them out by `table.exclude.list`.",
+        config_path="incrementing.column.name",
+    )
 
 
 def timestamp_columns(config: JdbcSourceConfig, relation: Relation) -> tuple[Column, ...]:

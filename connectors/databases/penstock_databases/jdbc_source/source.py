@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from penstock_connector import (
     Batch,
+    ConfigError,
     ConnectorError,
     Dataset,
     Monitor,
@@ -26,9 +27,11 @@ from penstock_databases.jdbc_source.places import check_mode
 from penstock_databases.jdbc_source.reader import Changed, Reader
 from penstock_databases.jdbc_source.reader import Source as Relations
 from penstock_databases.jdbc_source.relation import (
+    NO_INCREMENTING_COLUMN,
     Relation,
     incrementing_column,
     look_up,
+    no_incrementing_column,
     row_schema,
     timestamp_columns,
 )
@@ -37,6 +40,7 @@ from penstock_databases.jdbc_source.stamped import StampedReader
 from penstock_databases.jdbc_source.tables import (
     check_key,
     chosen,
+    config_of,
     dataset_of,
     find_tables,
     no_tables,
@@ -62,9 +66,15 @@ class _Turn:
 
     partition: Partition
     reader: Reader
+    poll_every_s: float
     due: float = 0.0
     caught_up: bool = False
     """All rows were given that were there when the task connected."""
+
+    def pause(self, began: float) -> float:
+        """Return the seconds until it is polled again."""
+        took = time.monotonic() - began
+        return max(self.poll_every_s, took * _SHARE)
 
 
 class JdbcSource(Source[JdbcSourceConfig]):
@@ -90,8 +100,7 @@ class JdbcSource(Source[JdbcSourceConfig]):
             partitions = planned(config, connection)
             if not partitions:
                 raise no_tables(config)
-            for partition in partitions:
-                _check_columns(config, connection, partition)
+            _check_columns(config, connection, partitions)
         finally:
             connection.close()
 
@@ -139,7 +148,7 @@ class JdbcSource(Source[JdbcSourceConfig]):
         for partition in partitions:
             if partition.offset is not None:
                 check_key(partition, is_query=bool(config.query))
-                check_mode(partition.offset, config.mode)
+                check_mode(partition.offset, config_of(config, partition).mode)
                 _reader(_relations(config, partition), partition.offset)
         return partitions
 
@@ -155,9 +164,10 @@ class JdbcSource(Source[JdbcSourceConfig]):
         connection = self._session.connection()
         self._all_visible = time.monotonic() + self.config.timestamp_delay_interval_ms
         for partition in partitions:
-            reader = _reader(_relations(self.config, partition), partition.offset)
-            self._turns.append(_Turn(partition, reader))
-            _check_columns(self.config, connection, partition)
+            relations = _relations(self.config, partition)
+            reader = _reader(relations, partition.offset)
+            self._turns.append(_Turn(partition, reader, relations.config.poll_every))
+        _check_columns(self.config, connection, partitions)
 
     def read_batch(self) -> Batch | None:
         """Return rows of the table whose turn it is."""
@@ -168,7 +178,7 @@ class JdbcSource(Source[JdbcSourceConfig]):
             self._turns.remove(turn)
             self._turns.append(turn)  # at the end of the line: tables take turns
             batch = self._poll(turn)
-            turn.due = 0.0 if turn.reader.more else time.monotonic() + self._pause(began)
+            turn.due = 0.0 if turn.reader.more else time.monotonic() + turn.pause(began)
             if batch is not None:
                 return batch
         return None
@@ -193,11 +203,6 @@ class JdbcSource(Source[JdbcSourceConfig]):
     def _open_turns(self) -> list[_Turn]:
         """Return the tables to poll. A copy reads each once: another pass would copy it again."""
         return [turn for turn in self._turns if not (self.until_caught_up and turn.caught_up)]
-
-    def _pause(self, began: float) -> float:
-        """Return the seconds until a table is polled again."""
-        took = time.monotonic() - began
-        return max(self.config.poll_every, took * _SHARE)
 
     def _poll(self, turn: _Turn) -> Batch | None:
         """Return the next rows of a table. What a new session or a new look at the catalog may heal
@@ -265,7 +270,8 @@ def _find(config: JdbcSourceConfig, partition: Partition, connection: Connection
 
 
 def _relations(config: JdbcSourceConfig, partition: Partition) -> Relations:
-    return Relations(config, functools.partial(_find, config, partition), partition)
+    of_table = config_of(config, partition)
+    return Relations(of_table, functools.partial(_find, of_table, partition), partition)
 
 
 def _reader(relations: Relations, offset: Mapping[str, Any] | None) -> Reader:
@@ -277,8 +283,23 @@ def _reader(relations: Relations, offset: Mapping[str, Any] | None) -> Reader:
     return StampedReader(relations, offset)
 
 
-def _check_columns(config: JdbcSourceConfig, connection: Connection, partition: Partition) -> None:
-    """Refuse tables that the mode cannot read, before anything is read."""
+def _check_columns(
+    config: JdbcSourceConfig, connection: Connection, partitions: Sequence[Partition]
+) -> None:
+    """Refuse tables that their mode cannot read, all of them at once, before anything is read."""
+    without_column = []
+    for partition in partitions:
+        try:
+            _check_table(config_of(config, partition), connection, partition)
+        except ConfigError as error:
+            if error.code != NO_INCREMENTING_COLUMN or "table" not in partition.key:
+                raise
+            without_column.append(str(table_of(partition, config.dialect.naming)))
+    if without_column:
+        raise no_incrementing_column(without_column)
+
+
+def _check_table(config: JdbcSourceConfig, connection: Connection, partition: Partition) -> None:
     try:
         relation = _find(config, partition, connection)
     except ConnectorError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -11,6 +12,9 @@ from penstock_connector import ConfigError, Partition, Pattern
 from penstock_connector.tables.names import Naming, TableId
 from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
+from penstock_databases.jdbc_source.table_modes import find_mode
+
+_log = logging.getLogger(__name__)
 
 _PLAIN = re.compile(r"[^.\"`]+")
 
@@ -20,13 +24,16 @@ def planned(config: JdbcSourceConfig, connection: Connection) -> list[Partition]
     if config.query:
         digest = blake2b(config.query.encode(), digest_size=8).hexdigest()
         return [Partition({"query": digest}, datasets=(config.topic_prefix,))]
+    tables = chosen(config, find_tables(config, connection))
+    for text in modes_without_table(config, tables):
+        _log.warning("table.modes: no table has its mode by %r", text)
     return [
         Partition(
             {"table": text_of(table, config.dialect.naming)},
             payload=json.dumps([table.catalog, table.schema, table.name]).encode(),
             datasets=(dataset_of(config, table),),
         )
-        for table in chosen(config, find_tables(config, connection))
+        for table in tables
     ]
 
 
@@ -46,6 +53,23 @@ def table_of(partition: Partition, naming: Naming) -> TableId:
     if naming.quote == '"':
         return TableId(name, schema=place)
     return TableId(name, catalog=place)
+
+
+def config_of(config: JdbcSourceConfig, partition: Partition) -> JdbcSourceConfig:
+    """Return the configuration of a table: its mode may be another than that of the others."""
+    if "table" not in partition.key:
+        return config
+    mode = find_mode(config.modes, _names(table_of(partition, config.dialect.naming)))
+    return config if mode is None else config.in_mode(mode)
+
+
+def modes_without_table(config: JdbcSourceConfig, tables: Sequence[TableId]) -> list[str]:
+    """Return the items of `table.modes` that no table takes its mode from."""
+    modes = config.modes
+    used = {id(find_mode(modes, _names(table))) for table in tables}
+    return [
+        text for text, mode in zip(config.table_modes, modes, strict=True) if id(mode) not in used
+    ]
 
 
 def check_key(partition: Partition, *, is_query: bool) -> None:
@@ -134,8 +158,12 @@ def _parts(table: TableId) -> tuple[str, ...]:
 
 def _fits(table: TableId, patterns: Iterable[Pattern]) -> bool:
     """Return whether a pattern means a table: all of `database.table`, or all of its name."""
-    texts = (str(table), table.name)
-    return any(pattern.matches(text) for pattern in patterns for text in texts)
+    return any(pattern.matches(text) for pattern in patterns for text in _names(table))
+
+
+def _names(table: TableId) -> tuple[str, str]:
+    """Return the names by which patterns mean a table."""
+    return (str(table), table.name)
 
 
 def no_tables(config: JdbcSourceConfig) -> ConfigError:

@@ -28,9 +28,11 @@ _COLUMNS: Final = (
     "SELECT a.attname, pg_catalog.format_type(COALESCE(d.base, a.atttypid), "
     "CASE WHEN d.base IS NULL THEN a.atttypmod ELSE d.modifier END), a.attnotnull, "
     "COALESCE(array_position(k.conkey, a.attnum), 0), a.attidentity <> '', a.atthasdef, "
-    "a.attgenerated <> '', COALESCE(e.typtype, b.typtype) = 'e' "
+    "a.attgenerated <> '', COALESCE(e.typtype, b.typtype) = 'e', "
+    "COALESCE(pg_catalog.pg_get_expr(f.adbin, f.adrelid), '') ~ '^nextval[(]' "
     "FROM pg_catalog.pg_attribute a "
     "LEFT JOIN pg_catalog.pg_constraint k ON k.conrelid = a.attrelid AND k.contype = 'p' "
+    "LEFT JOIN pg_catalog.pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum "
     "LEFT JOIN LATERAL (SELECT t.typbasetype AS base, t.typtypmod AS modifier "
     "  FROM pg_catalog.pg_type t WHERE t.oid = a.atttypid AND t.typtype = 'd') d ON true "
     "JOIN pg_catalog.pg_type b ON b.oid = COALESCE(d.base, a.atttypid) "
@@ -58,9 +60,9 @@ def shape(connection: Connection, table: TableId, quoted: str) -> Shape | None:
     if oid is None:
         return None
     columns = []
-    for name, native, required, key, identity, default, generated, enum in connection.execute(
-        _COLUMNS, (oid,)
-    ):
+    for (
+        name, native, required, key, identity, default, generated, enum, serial
+    ) in connection.execute(_COLUMNS, (oid,)):  # fmt: skip
         columns.append(
             Column(
                 name=name,
@@ -68,7 +70,8 @@ def shape(connection: Connection, table: TableId, quoted: str) -> Shape | None:
                 field=row_field(name, native, is_enum=bool(enum)),
                 nullable=not required,
                 key=key,
-                auto=identity,
+                auto=identity or serial,
+                serial=serial,
                 default=default or identity,
                 generated=generated,
             )

@@ -260,9 +260,14 @@ class PostgresqlSession:
                         copy.write(view[start : start + _PIECE])
 
 
+def _is_identity(column: Column) -> bool:
+    """Return whether a statement must say so to bring a number."""
+    return column.auto and not column.serial
+
+
 def _insert(layout: Layout, staged: str, chosen: str = "", order: str = "") -> str:
     names = _list(column.name for column in layout.columns)
-    given = " OVERRIDING SYSTEM VALUE" if any(column.auto for column in layout.columns) else ""
+    given = " OVERRIDING SYSTEM VALUE" if any(map(_is_identity, layout.columns)) else ""
     return (
         f"INSERT INTO {layout.table.sql(POSTGRESQL)} ({names}){given} "
         f"SELECT {chosen}{names} FROM {staged}{order}"
@@ -273,7 +278,7 @@ def _upsert(layout: Layout, staged: str, *, last: bool) -> str:
     keys = _list(layout.key)
     chosen = f"DISTINCT ON ({keys}) " if last else ""
     order = f" ORDER BY {keys}, ctid DESC" if last else ""
-    settable = [c.name for c in layout.columns if c.name not in layout.key and not c.auto]
+    settable = [c.name for c in layout.columns if c.name not in layout.key and not _is_identity(c)]
     sets = ", ".join(f"{q} = EXCLUDED.{q}" for q in map(POSTGRESQL.quoted, settable))
     then = f"UPDATE SET {sets}" if sets else "NOTHING"
     return f"{_insert(layout, staged, chosen, order)} ON CONFLICT ({keys}) DO {then}"

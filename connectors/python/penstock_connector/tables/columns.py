@@ -20,6 +20,7 @@ class Column:
         nullable: It can be null.
         key: Its place in the primary key, from 1; 0 when it is in none.
         auto: The database numbers it.
+        serial: It does by a default (`serial` of PostgreSQL), so that rows may bring a number.
         default: It has a default, or is made from other columns: rows may come without it.
         generated: It is made from other columns: rows cannot bring it.
     """
@@ -30,6 +31,7 @@ class Column:
     nullable: bool = True
     key: int = 0
     auto: bool = False
+    serial: bool = False
     default: bool = False
     generated: bool = False
 
