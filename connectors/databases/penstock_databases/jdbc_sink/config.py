@@ -60,7 +60,8 @@ class JdbcSinkConfig(TableKeys):
     )
     pk_mode: str = key(
         "none",
-        doc="Where the primary key comes from: `none`, `record_key` (the key of the record), "
+        doc="Where the primary key comes from: `none`, `record_key` (the key of the record; "
+        "tables without one are only appended to), "
         "`record_value` (fields of the row), `kafka` (topic, partition and offset).",
         choices=("none", "kafka", "record_key", "record_value"),
         group="Data mapping",

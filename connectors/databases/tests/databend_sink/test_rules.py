@@ -148,6 +148,7 @@ def test_a_name_with_too_many_parts_is_told(form, topic):
 
 
 STRUCT = pa.struct([("a", pa.int64()), ("b", pa.string())])
+UPSERT, DELETES = {"insert_mode": "upsert"}, {"delete_enabled": True}
 ROWS = pa.schema([("__key", STRUCT), ("__op", pa.int8()), ("id", pa.int64()), ("a", pa.int64())])
 
 
@@ -160,6 +161,7 @@ ROWS = pa.schema([("__key", STRUCT), ("__op", pa.int8()), ("id", pa.int64()), ("
         ({"pk_mode": "record_key"}, ROWS, (), [("__key", "a"), ("__key", "b")], ["id"]),
         ({"pk_mode": "record_key", "pk_fields": ("b",)}, ROWS, (), [("__key", "b")], ["id", "a"]),
         ({"pk_mode": "record_key"}, ROWS.remove(0), ("id",), [("id",)], ["a"]),
+        ({"pk_mode": "record_key"}, ROWS.remove(0), (), [], ["id", "a"]),
         ({"fields_whitelist": ("a",)}, ROWS, (), [], ["a"]),
         ({"fields_whitelist": ("a", "of another table")}, ROWS, (), [], ["a"]),
     ],
@@ -173,7 +175,8 @@ def test_keys_are_found(keys, schema, columns, paths, others):
 @pytest.mark.parametrize(
     ("keys", "schema", "code"),
     [
-        ({"pk_mode": "record_key"}, ROWS.remove(0), "databend.no_key"),
+        ({"pk_mode": "record_key", **UPSERT}, ROWS.remove(0), "databend.no_key"),
+        ({"pk_mode": "record_key", **DELETES}, ROWS.remove(0), "databend.no_key"),
         ({"pk_mode": "record_key"}, pa.schema([("__key", pa.int64())]), "databend.pk_fields"),
         ({"pk_mode": "record_value", "pk_fields": ("no",)}, ROWS, "databend.no_such_field"),
         ({"fields_whitelist": ("no",)}, ROWS, "databend.no_such_field"),

@@ -43,8 +43,8 @@ class TableKeys(ConnectionKeys):
     )
     pk_mode: str = key(
         "none",
-        doc="Where a row's key comes from: `none`, `record_key` (the key of the record), "
-        "`record_value` (fields of the row).",
+        doc="Where a row's key comes from: `none`, `record_key` (the key of the record; tables "
+        "without one are only appended to), `record_value` (fields of the row).",
         choices=("none", "record_key", "record_value"),
         group="Data mapping",
         importance="high",

@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock_connector import ConfigError, SchemaError
+from penstock_connector.tables.changes import Verb
 from penstock_connector.tables.config import COORDINATES, TableKeys
 
 KEY: Final = "__key"
@@ -101,11 +102,14 @@ def _key_columns(
                 name for name in schema.names if not name.startswith(_RESERVED)
             )
     if not names and config.pk_mode == "record_key":
+        if config.verb is Verb.INSERT and not config.delete_enabled:
+            return []  # no row is looked for: its table is made without a key, as at the source
         raise ConfigError(
             config.code("no_key"),
             f"`pk.mode=record_key`, and the records of {dataset or 'the table'} have no key",
             fix="Set `pk.mode=record_value` and `pk.fields`, or make a key by the transform "
-            "ValueToKey; or leave the table out at the source.",
+            "ValueToKey; or leave the table out at the source. With `insert.mode=insert` and "
+            "without `delete.enabled`, rows need no key.",
             config_path="pk.mode",
         )
     for name in names:
