@@ -7,6 +7,7 @@ every connector of a database has, with one meaning.
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import random
 import time
@@ -19,6 +20,8 @@ from penstock_connector._errors import ConnectorError, RetriableError
 from penstock_connector.reach import Reaching
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 CONNECT_WITHIN_S: Final = 25.0
 """Seconds after the first attempt to connect in which another one begins. The host waits 30 s for a
@@ -67,7 +70,11 @@ class Retry:
                 failed()
                 pause = max(self.pause_s(attempt), error.retry_after)
                 late = time.monotonic() + pause > until
-                if late or attempt >= self.attempts or wait(pause):
+                if late or attempt >= self.attempts:
+                    raise
+                text = "[%s] %s; attempt %d of %d, the next one in %.1f s"
+                _log.warning(text, error.code, error.message, attempt, self.attempts, pause)
+                if wait(pause):
                     raise
         raise AssertionError("unreachable")
 
@@ -90,7 +97,9 @@ class ConnectionKeys(Reaching):
     connection_password: str = key(
         "", doc="Password of the user.", type="password", group="Connection"
     )
-    connection_attempts: int = key(3, doc="Most attempts to connect.", group="Connection")
+    connection_attempts: int = key(
+        3, doc="Most attempts to connect, before the task is opened anew.", group="Connection"
+    )
     connection_backoff_ms: float = key(
         10.0,
         doc="Time between attempts to connect; all of them begin within 25 s.",

@@ -49,6 +49,16 @@ def test_a_call_is_made_again_until_it_succeeds(clock):
     assert clock.waits == [3.0, 3.0]
 
 
+def test_each_failure_that_is_tried_again_is_told_at_once(clock, caplog):
+    act, _ = failing(9)
+    with pytest.raises(RetriableError):
+        Retry(3, 1.0).call(act, clock.wait)
+    assert [record.getMessage() for record in caplog.records] == [
+        "[a.code] a test; attempt 1 of 3, the next one in 1.0 s",
+        "[a.code] a test; attempt 2 of 3, the next one in 1.0 s",
+    ]
+
+
 def test_attempts_end_with_the_last_error(clock):
     act, calls = failing(9)
     lost = []

@@ -312,6 +312,21 @@ def test_a_transient_failure_is_restarted_in_place_under_a_new_epoch(mesh):
     mesh(test)
 
 
+def test_a_task_that_opens_again_after_a_failure_says_why(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task runs")
+        (id_,) = worker.held
+        worker.set(id_, TaskState.STARTING)
+        await until_state(mesh.first.client, "orders", RunState.UNASSIGNED)
+        worker.set(id_, TaskState.STARTING, TRANSIENT)
+        task = await until_state(mesh.first.client, "orders", RunState.RESTARTING)
+        assert task.diagnostic == TRANSIENT
+
+    mesh(test)
+
+
 def test_plugins_set_up_what_is_outside_for_each_new_configuration_and_no_replan(mesh):
     async def test(mesh):
         worker = mesh.join("w1")

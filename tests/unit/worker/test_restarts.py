@@ -67,3 +67,14 @@ def test_a_final_error_reports_the_restarts_in_a_row_before_it(healthy, row):
     status = lived(healthy, *away(3), InternalError("test.defect", "defect"), most=-1)
     assert (status.state, status.restarts, status.restarts_in_a_row) == (TaskState.FAILED, 3, row)
     assert TASK_STATUS.from_proto(TASK_STATUS.to_proto(status)) == status
+
+
+def test_the_fix_of_an_error_that_repeats_is_told_once(caplog):
+    away = [RetriableError("test.away", "away", fix="Start it.") for _ in range(2)]
+    lived(NEVER, *away, RetriableError("test.busy", "busy", fix="Wait."), most=5, runs=False)
+    told = [record.getMessage().split(": ", 1)[1] for record in caplog.records]
+    assert told == [
+        "[test.away] away Fix: Start it.",
+        "[test.away] away",
+        "[test.busy] busy Fix: Wait.",
+    ]

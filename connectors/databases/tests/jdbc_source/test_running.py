@@ -104,7 +104,8 @@ def test_a_broken_connection_is_opened_again(server_database, read):
     assert [row["a"] for row in reader.take(2)] == [1, 2]
 
 
-def test_a_server_that_is_away_is_waited_for_only_so_long(mysql):
+def test_a_server_that_is_away_is_told_at_once(mysql, caplog):
+    """The host opens the task again, and its status says why."""
     keys = {**growing(mysql), "connection.url": "jdbc:mysql://127.0.0.1:1/d"}
     from penstock_connector._config import parse_config
     from penstock_databases.jdbc_source import JdbcSourceConfig
@@ -114,6 +115,7 @@ def test_a_server_that_is_away_is_waited_for_only_so_long(mysql):
     with pytest.raises(RetriableError, match=r"sql\.unreachable"):
         source.connect([])
     source.close()
+    assert not [record for record in caplog.records if "attempt" in record.getMessage()]
 
 
 @pytest.mark.parametrize("name", NASTY)

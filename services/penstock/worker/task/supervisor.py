@@ -111,8 +111,11 @@ class TaskSupervisor(ABC):
             delay_s = self._policy.delay_s(self._restarts_in_a_row)
             self._restarts += 1
             self._restarts_in_a_row += 1
+            is_same = self._diagnostic is not None and self._diagnostic.code == error.code
             self._set_state(TaskState.RESTARTING, error.diagnostic)
-            log.warning("task %s restarts in %.1f s: %s", self.task_id, delay_s, error)
+            # the fix is told once: a system that is away for long would fill the log with it
+            why = f"[{error.code}] {error.diagnostic.message}" if is_same else str(error)
+            log.warning("task %s restarts in %.1f s: %s", self.task_id, delay_s, why)
             await self._wait(delay_s)
         self._set_state(TaskState.STOPPED)
 
