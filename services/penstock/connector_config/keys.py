@@ -169,6 +169,13 @@ KEYS: Final = (
     ConfigKey("batch.max.bytes", "size", 48 << 20, doc="Maximum bytes of a micro-batch."),
     ConfigKey("credit.bytes", "size", 128 << 20, doc="Maximum bytes that a source holds ready."),
     ConfigKey(
+        "plugin.isolation",
+        default=None,
+        choices=("shared", "connector", "task"),
+        doc="Who shares the processes of its plugins: all connectors, its tasks, nobody. Default: "
+        "`plugin.isolation` of the worker.",
+    ),
+    ConfigKey(
         "config.unknown.keys",
         default=None,
         choices=("fail", "warn"),

@@ -112,6 +112,8 @@ class ConnectorSettings:
     needs_replayable: bool = False
     until_caught_up: bool = False
     unknown_keys: str | None = None
+    isolation: str = ""
+    """Who shares its plugin processes; empty: as the worker says."""
     replay: Replay | None = None
 
 
@@ -192,6 +194,7 @@ def _settings(
         needs_replayable=values["exactly.once.support"] == "required",
         retries=_retries(values),
         unknown_keys=values["config.unknown.keys"],
+        isolation=values["plugin.isolation"] or "",
     )
 
 

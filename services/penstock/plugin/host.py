@@ -1,5 +1,6 @@
 """All plugin processes of a worker: one per plugin and connector, shared by the tasks. There are
-several where a process takes a limited number of tasks (`max_tasks` of the manifest).
+several where a process takes a limited number of tasks (`max_tasks` of the manifest), and where a
+connector or a task has processes of its own (`plugin.isolation`).
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ With more such tasks it takes longer to find the one that makes a plugin crash."
 _RELOAD_CODES: Final = frozenset({"plugin.not_installed", "plugin.no_such_version"})
 """Codes of `Registry.find` after which the plugin path is read again."""
 
-_Key: TypeAlias = tuple[str, str, str, str, str]
-"""Plugin, connector, version and fingerprint, so that a replaced plugin gets a new process; then
-the task that owns the process, empty when all tasks share it, `#1` and so on where one is not
-enough for all."""
+_ProcessKey: TypeAlias = tuple[str, str, str, str]
+"""Plugin, connector, version and fingerprint, so that a replaced plugin gets a new process."""
+
+_Key: TypeAlias = tuple[_ProcessKey, str, int]
+"""A process; who owns it, empty when all tasks share it: a task, or the generation of a connector;
+its number where one process is not enough for all."""
 
 _log = logging.getLogger(__name__)
 
@@ -102,8 +105,12 @@ class PluginHost:
         clock: Callable[[], float] = time.monotonic,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         max_memory_bytes: int = 0,
+        isolation: str = "shared",
     ) -> None:
-        """`max_memory_bytes`: limit for a plugin process and its descendants; 0: unlimited."""
+        """`max_memory_bytes`: limit for a plugin process and its descendants; 0: unlimited.
+        `isolation`: who shares a process where a connector does not say it.
+        """
+        self.isolation = isolation
         self._path = installed if isinstance(installed, PluginPath) else None
         self.registry = installed.load() if isinstance(installed, PluginPath) else installed
         log_problems(self.registry)
@@ -163,19 +170,19 @@ class PluginHost:
         self._owners.discard(task)
         for slot in self._slots.values():
             slot.tasks.discard(task)
-        for key in [key for key in self._slots if key[-1] == task]:
+        for key in [key for key in self._slots if key[1] == task]:
             process = self._slots.pop(key).process
             if process is not None:
                 self._stop(process, RETIRE_GRACE_S)
 
     async def acquire(
-        self, connector_class: str, version: str = "", task: str = "", *, isolated: bool = False
+        self, connector_class: str, version: str = "", task: str = "", owner: str = ""
     ) -> PluginProcess:
         """Return the process that serves a connector class; start it when none runs.
 
         All callers share one start. After a crash the start waits for its back-off first. With
         `task`, a connector that limits the tasks of a process has room for it there, until
-        `release`. With `isolated`, where `reserve` returned True, no other task uses the process.
+        `release`. With `owner`, a task or a generation, nobody else uses the process.
 
         Raises:
             PenstockError: `plugin.not_installed`, or why the process could not be started.
@@ -183,7 +190,7 @@ class PluginHost:
         if self._closed:
             raise _host_closed()
         manifest, entry = self.find(connector_class, version)
-        slot = self._slot(manifest, entry, task, isolated=isolated)
+        slot = self._slot(manifest, entry, task, owner)
         if slot.process and await slot.process.is_reachable() and slot.process:
             slot.process.connection.idle_timer.restart()
             return slot.process
@@ -199,21 +206,18 @@ class PluginHost:
                 raise _host_closed() from None
             raise
 
-    def _slot(
-        self, manifest: Manifest, entry: ConnectorEntry, task: str, *, isolated: bool
-    ) -> _Slot:
+    def _slot(self, manifest: Manifest, entry: ConnectorEntry, task: str, owner: str) -> _Slot:
         key = _process_key(manifest, entry)
-        if isolated or not task or not entry.max_tasks:
-            return self._slots.setdefault((*key, task if isolated else ""), _Slot())
-        shared = [slot for known, slot in self._slots.items() if known[:-1] == key]
-        for slot in shared:
-            if task in slot.tasks:
+        if not task or not entry.max_tasks:
+            return self._slots.setdefault((key, owner, 0), _Slot())
+        for known, slot in self._slots.items():
+            if known[:2] == (key, owner) and task in slot.tasks:
                 return slot
         number = 0
-        slot = self._slots.setdefault((*key, ""), _Slot())
+        slot = self._slots.setdefault((key, owner, number), _Slot())
         while len(slot.tasks) >= entry.max_tasks:
             number += 1
-            slot = self._slots.setdefault((*key, f"#{number}"), _Slot())
+            slot = self._slots.setdefault((key, owner, number), _Slot())
         slot.tasks.add(task)
         return slot
 
@@ -229,7 +233,7 @@ class PluginHost:
     def statistics(self) -> dict[str, dict[str, int]]:
         """Return starts and consecutive failures by `plugin/connector`, all versions together."""
         totals: dict[str, dict[str, int]] = {}
-        for (plugin, connector, *_), slot in self._slots.items():
+        for ((plugin, connector, *_), *_), slot in self._slots.items():
             counts = totals.setdefault(f"{plugin}/{connector}", {"starts": 0, "failures": 0})
             counts["starts"] += slot.starts
             counts["failures"] += slot.start_delay.failures
@@ -246,7 +250,7 @@ class PluginHost:
     def _install(self, registry: Registry) -> bool:
         before, self.registry = self.registry, registry
         keys = {
-            (*_process_key(manifest, entry), "")
+            (_process_key(manifest, entry), "", 0)
             for manifest in registry.manifests
             for entry in manifest.connectors
         }
@@ -300,7 +304,7 @@ class PluginHost:
         stopping.add_done_callback(self._stopping.discard)
 
 
-def _process_key(manifest: Manifest, entry: ConnectorEntry) -> tuple[str, str, str, str]:
+def _process_key(manifest: Manifest, entry: ConnectorEntry) -> _ProcessKey:
     return (manifest.name, entry.name, manifest.version, manifest.fingerprint)
 
 

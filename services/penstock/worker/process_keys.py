@@ -30,7 +30,18 @@ KEYS: Final = (
         "plugin.reload", "duration", 10.0, doc="Interval at which they are reloaded; 0: never."
     ),
     ConfigKey(ONLY_SEALED, "boolean", False, doc="Load only plugins with checksums."),
-    ConfigKey("plugin.memory.max", "size", 0, doc="Memory of a plugin's processes; 0: no limit."),
+    ConfigKey(
+        "plugin.memory.max",
+        "size",
+        doc="Memory of a plugin process; 0: no limit; default: half of the machine's or "
+        "container's, at least 1 GiB.",
+    ),
+    ConfigKey(
+        "plugin.isolation",
+        default="shared",
+        choices=("shared", "connector", "task"),
+        doc="Who shares plugin processes, where a connector does not say it.",
+    ),
     ConfigKey(PROVIDERS, "list", (), doc="Providers of secret references `${provider:path:key}`."),
     ConfigKey(POLICY, default="Allowlist", doc="Policy for `producer.override.…`."),
     ConfigKey(ALLOWLIST, "list", TUNING, doc="Client settings that it allows."),

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.model.errors import ConfigError
 from penstock.model.topic import Retention
 from penstock.plugin.catalog.registry import PluginPath
+from penstock.plugin.memory_limit import default_memory_limit
 from penstock.secrets.provider_settings import PROVIDERS, ProviderSettings, parse_provider_settings
 from penstock.spark.settings import EngineSettings
 from penstock.telemetry.redaction import Secret
@@ -27,13 +28,14 @@ from penstock.worker.process_keys import KEYS, SPARK, is_open_key
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings:
-    """Where plugins are, how often that is checked (seconds, 0: never), and how much memory each
-    may use (bytes, 0: no limit).
+    """Where plugins are, how often that is checked (seconds, 0: never), how much memory each may
+    use (bytes, 0: no limit), and who shares a process.
     """
 
     path: PluginPath
     reload: float = 0.0
     memory_max: int = 0
+    isolation: str = "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ def read_worker_settings(
         "lane_port": _port(values["lane.port"]),
         "extra": extra,
     }
+    memory_max = values["plugin.memory.max"]
     if values["spark.master"]:
         engine["master"] = values["spark.master"]
     return WorkerSettings(
@@ -94,7 +97,8 @@ def read_worker_settings(
                 only_sealed=values["plugin.only.sealed"],
             ),
             reload=values["plugin.reload"],
-            memory_max=values["plugin.memory.max"],
+            memory_max=default_memory_limit() if memory_max is None else memory_max,
+            isolation=values["plugin.isolation"],
         ),
         providers=parse_provider_settings(
             values[PROVIDERS], {k: v for k, v in config.items() if k.startswith(f"{PROVIDERS}.")}

@@ -58,16 +58,32 @@ def test_a_task_may_have_a_process_of_its_own_until_it_is_released(kit, run):
         host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines)
         shared = await host.acquire("source")
         assert host.reserve("g-1")
-        own = await host.acquire("source", task="g-1", isolated=True)
-        again = await host.acquire("source", task="g-1", isolated=True)
+        own = await host.acquire("source", task="g-1", owner="g-1")
+        again = await host.acquire("source", task="g-1", owner="g-1")
         assert again.pid == own.pid != shared.pid
         os.kill(own.pid, signal.SIGKILL)
         await own.exited
-        again = await host.acquire("source", task="g-1", isolated=True)
+        again = await host.acquire("source", task="g-1", owner="g-1")
         assert shared.alive
         host.release("g-1")
         await again.exited
         assert (await host.acquire("source")).pid == shared.pid
+        await host.close(0.5)
+
+    run(scenario())
+
+
+def test_tasks_of_a_connector_may_share_a_process_with_no_other_one(kit, run):
+    async def scenario():
+        host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines)
+        calls = [("g-0", "g"), ("g-1", "g"), ("h-0", "h"), ("f-0", ""), ("", "")]
+        processes = [await host.acquire("source", "", *call) for call in calls]
+        pids = [process.pid for process in processes]
+        assert pids[0] == pids[1]
+        assert pids[3] == pids[4]
+        assert len(set(pids)) == 3
+        host.release("g-0")
+        assert processes[1].alive, "it is not the task's own"
         await host.close(0.5)
 
     run(scenario())

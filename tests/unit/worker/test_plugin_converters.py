@@ -61,9 +61,9 @@ class Host:
             raise ConfigError("plugin.no_such_version", name, config_path=path)
         return None, SimpleNamespace(kind=KINDS[name], name=name, own_keys=())
 
-    async def acquire(
-        self, name: str, version: str = "", task: str = "", *, isolated: bool = False
-    ):
+    isolation = "shared"
+
+    async def acquire(self, name: str, version: str = "", task: str = "", owner: str = ""):
         self.asked.append((name, version))
 
         async def validate(target):

@@ -1,6 +1,7 @@
 """Which version of a plugin each role of a connector gets."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,10 +39,13 @@ class Host:
     def __init__(self, *versions: str) -> None:
         manifests = [Manifest("one", v, ("x",), Path("/"), ENTRIES) for v in versions]
         self.find = Registry(manifests).find
+        self.isolation = "shared"
+        self.owners: list[str] = []
 
-    async def acquire(self, name: str, version: str, owner: str) -> None:
+    async def acquire(self, name: str, version: str, task: str, owner: str) -> None:
         """Find it."""
         self.find(name, version)
+        self.owners.append(owner)
 
 
 def resolved(config: dict[str, str], kind: ConnectorKind = ConnectorKind.UNSPECIFIED):
@@ -170,3 +174,30 @@ def test_a_transform_of_a_plugin_has_the_version_that_it_names(version: str, ref
     else:
         assert asyncio.run(validate_plugin_transforms(host, chain, made)) == []
     assert host.wanted == [("change", version)]
+
+
+@pytest.mark.parametrize(
+    ("key", "worker", "task", "isolated", "owner"),
+    [
+        (None, "shared", "g-0", False, ""),
+        ("connector", "shared", "g-0", False, "g"),
+        ("task", "shared", "g-0", False, "g-0"),
+        (None, "connector", "g-0", False, "g"),
+        (None, "task", "g-0", False, "g-0"),
+        ("shared", "task", "g-0", False, ""),
+        ("shared", "shared", "g-0", True, "g-0"),
+        ("connector", "task", "", False, ""),
+        ("task", "task", "", False, ""),
+    ],
+)
+def test_processes_are_shared_as_the_connector_or_else_the_worker_says(
+    key, worker, task, isolated, owner
+):
+    host: Any = Host("1.5")
+    host.isolation = worker
+    config = {"connector.class": "read"} | ({"plugin.isolation": key} if key else {})
+    connector = Connector("c", config, ConnectorKind.SOURCE, generation="g")
+    made = asyncio.run(resolve_config(host, NO_SECRETS, connector))
+    with suppress(AttributeError):  # there is no process behind this host
+        asyncio.run(acquire_plugin(host, made, "source", task, isolated=isolated))
+    assert host.owners == [owner]

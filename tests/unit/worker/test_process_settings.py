@@ -6,6 +6,7 @@ import pytest
 
 from penstock.model.config_def import parse
 from penstock.model.errors import ConfigError
+from penstock.plugin.memory_limit import default_memory_limit
 from penstock.worker.process_keys import KEYS
 from penstock.worker.process_settings import read_worker_settings
 
@@ -15,10 +16,12 @@ def plugins(**config: str):
     return read_worker_settings(parse(KEYS, keys), keys, Path("topics")).plugins
 
 
-def test_plugins_are_reloaded_often_and_unlimited_by_default():
+def test_plugins_are_reloaded_often_and_may_have_half_of_the_memory():
     settings = plugins()
     assert (settings.path.folders, settings.path.only_sealed) == ((), False)
-    assert (settings.reload, settings.memory_max) == (10.0, 0)
+    assert settings.reload == 10.0
+    assert settings.memory_max == default_memory_limit()
+    assert plugins(plugin_memory_max="0").memory_max == 0
 
 
 def test_the_keys_of_plugins_take_effect():

@@ -243,7 +243,8 @@ async def acquire_plugin(
     whole: bool = False,
 ) -> tuple[PluginProcess, Target]:
     """Return the plugin process of a role, and the configuration to send. `task` is who uses it,
-    alone if `isolated`. `whole`: also with unknown keys that are tolerated, to be told of them.
+    alone if `isolated`; else others use it, too, by `plugin.isolation`. `whole`: also with unknown
+    keys that are tolerated, to be told of them.
 
     Raises:
         PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`, `reach.plugin`. Errors about
@@ -254,7 +255,9 @@ async def acquire_plugin(
         _, entry = host.find(target.connector, target.version)
         if entry.kind is not PLUGIN_KINDS[role]:
             raise _wrong_kind(entry, PLUGIN_KINDS[role])
-        process = await host.acquire(target.connector, target.version, task, isolated=isolated)
+        isolation = "task" if isolated else resolved.settings.isolation or host.isolation
+        owner = process_owner(isolation, task, resolved.connector.generation)
+        process = await host.acquire(target.connector, target.version, task, owner)
         if not whole:
             target = resolved.without_unknown(process.spec, target)
         # plugins know their own names and aliases, not the simple names of Java's classes
@@ -272,6 +275,18 @@ async def acquire_plugin(
         else:
             raise
         raise error_from_diagnostic(replace(found, config_path=path)) from error
+
+
+def process_owner(isolation: str, task: str, generation: str) -> str:
+    """Return who owns the plugin processes of a task; empty when all tasks share them. Calls that
+    are those of no task, such as checks and plans, hold no rows: they always share.
+    """
+    match isolation:
+        case "task":
+            return task
+        case "connector" if task:
+            return generation
+    return ""
 
 
 def _wrong_kind(entry: ConnectorEntry, wanted: Kind) -> ConfigError:

@@ -154,7 +154,10 @@ class WorkerHost:
         self._start_engine()
         plugins = self._settings.plugins
         host = self._host = PluginHost(
-            plugins.path, self._runtime / "p", max_memory_bytes=plugins.memory_max
+            plugins.path,
+            self._runtime / "p",
+            max_memory_bytes=plugins.memory_max,
+            isolation=plugins.isolation,
         )
         host.start_reloading(plugins.reload)
         self._stack.push_async_callback(host.close, PLUGIN_GRACE_S)
