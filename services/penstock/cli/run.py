@@ -93,6 +93,7 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
     state_dir = open_state_dir(arguments, "run", fresh=fresh)
     settings = pipeline_settings([arguments.pipeline.parent], state_dir, arguments.plugins)
     before = Totals(**previous.carried["totals"]) if previous.exists else Totals()
+    has_run = previous.exists
     tasks: dict[str, TaskStatus] = {}
     try:
         async with AsyncExitStack() as stack:
@@ -102,6 +103,8 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
             starting = status_line(f"starting {connector.name}")
             with no_status_line() if arguments.no_progress else starting:
                 node = await stack.enter_async_context(Node(settings))
+                known = (await node.config.list()).connectors
+                has_run = has_run or connector.name in {one.name for one in known}
                 validated, findings = await validate_connector(
                     node.config, replace(connector, config=config)
                 )
@@ -122,7 +125,19 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
         if tasks:
             _summarize(arguments, before, list(tasks.values()), previous.elapsed_s())
         raise
-    return _summarize(arguments, before, list(tasks.values()), previous.elapsed_s())
+    code = _summarize(arguments, before, list(tasks.values()), previous.elapsed_s())
+    if code == 0 and not before.plus(list(tasks.values())).rows_read:
+        print(_explain_no_rows(arguments.pipeline, has_run=has_run), file=sys.stderr)
+    return code
+
+
+def _explain_no_rows(pipeline: Path, *, has_run: bool) -> str:
+    if has_run:
+        return "Nothing new since the last run; --fresh starts over."
+    return (
+        "The source has no rows: check the names of its tables, files or topics. "
+        f"`penstock check {pipeline} --connect` tries to reach them."
+    )
 
 
 def _describe_run(connector: Connector, state_dir: Path) -> str:
@@ -222,6 +237,4 @@ def _summarize(
         return EXIT_FAILED
     if any(task.state is not TaskState.COMPLETED for task in tasks):
         return EXIT_INTERRUPTED
-    if not totals.rows_read:
-        print("Nothing new since the last run; --fresh starts over.", file=sys.stderr)
     return 0
