@@ -19,6 +19,9 @@ DATE: Final = "org.apache.kafka.connect.data.Date"
 TIME: Final = "org.apache.kafka.connect.data.Time"
 TIMESTAMP: Final = "org.apache.kafka.connect.data.Timestamp"
 
+OPEN_MESSAGING: Final = "io.openmessaging.connector.api.data.logical."
+"""What RocketMQ Connect has in front of the names of its logical types, which are the same."""
+
 _PRECISION: Final = "connect.decimal.precision"
 _METADATA_KEYS: Final = ("name", "version", "doc", "parameters", "default")
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -37,6 +40,11 @@ _LOGICAL: Final[Mapping[tuple[Any, Any], pa.DataType]] = {
     (TIME, "int32"): pa.time32("ms"),
     (TIMESTAMP, "int64"): pa.timestamp("ms", "UTC"),
 }
+
+
+_LOGICAL_NAMES: Final = (DECIMAL, DATE, TIME, TIMESTAMP)
+_SCHEMA_KEYS: Final = frozenset({"fields", "items", "keys", "values"})
+"""Keys of a schema whose values are schemas."""
 
 
 class InvalidSchemaError(ValueError):
@@ -59,6 +67,34 @@ def to_arrow_field(schema: Any, name: str = "value") -> pa.Field:
         if schema.get(key) is not None
     }
     return pa.field(name, _arrow_type(schema), schema.get("optional") is True, metadata or None)
+
+
+def to_kafka_names(schema: Any) -> Any:
+    """Return a schema with Kafka Connect's names for the logical types of RocketMQ Connect."""
+    return _with_names(schema, {_open_messaging_name(name): name for name in _LOGICAL_NAMES})
+
+
+def to_rocketmq_names(schema: Any) -> Any:
+    """Return a schema with RocketMQ Connect's names for the logical types of Kafka Connect."""
+    return _with_names(schema, {name: _open_messaging_name(name) for name in _LOGICAL_NAMES})
+
+
+def _open_messaging_name(name: str) -> str:
+    return OPEN_MESSAGING + name.rpartition(".")[2]
+
+
+def _with_names(schema: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(schema, list):
+        return [_with_names(item, names) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        key: _with_names(value, names) if key in _SCHEMA_KEYS else value
+        for key, value in schema.items()
+    }
+    if isinstance(name := found.get("name"), str) and name in names:
+        found["name"] = names[name]
+    return found
 
 
 def logical_name(schema: ConnectSchema) -> str:

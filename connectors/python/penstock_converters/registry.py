@@ -49,6 +49,7 @@ from penstock_converters.schema_registry.schemas import SchemaRegistry
 from penstock_converters.simple_converters import NUMBERS, BytesConverter, StringConverter
 
 _KAFKA: Final = "org.apache.kafka.connect"
+_ROCKETMQ: Final = "org.apache.rocketmq.connect.runtime.converter.record"
 _JSON_KEYS: Final = (
     ConverterKey("schemas.enable", "boolean", default=True,
               doc="Whether messages contain their schema."),
@@ -147,6 +148,10 @@ def _create_json(config: Config, _is_key: bool) -> Converter:
     return _create_json_converter(config)
 
 
+def _create_rocketmq_json(config: Config, _is_key: bool) -> Converter:
+    return _create_json_converter(config, rocketmq=True)
+
+
 def _create_cloudevents(config: Config, _is_key: bool) -> Converter:
     keys = {
         key.name.removeprefix("json."): value
@@ -165,7 +170,7 @@ def _create_cloudevents(config: Config, _is_key: bool) -> Converter:
         ) from None
 
 
-def _create_json_converter(config: Config) -> JsonConverter:
+def _create_json_converter(config: Config, *, rocketmq: bool = False) -> JsonConverter:
     cache = read_number(config, "schemas.cache.size", 1000, 0)
     form = config.get("decimal.format", "BASE64").upper()
     if form not in {"BASE64", "NUMERIC"}:
@@ -176,6 +181,7 @@ def _create_json_converter(config: Config) -> JsonConverter:
         numeric=form == "NUMERIC",
         defaults=read_flag(config, "replace.null.with.default", default=True),
         content=config.get("schema.content", ""),
+        rocketmq=rocketmq,
     )
     try:
         return JsonConverter(options)
@@ -236,11 +242,25 @@ def _kind(
     create: Create,
     keys: tuple[ConverterKey, ...] = (),
 ) -> ConverterKind:
-    return ConverterKind((name, java.rpartition(".")[2], f"{_KAFKA}.{java}"), keys, create)
+    simple = java.rpartition(".")[2]
+    names = (name, simple, f"{_KAFKA}.{java}")
+    return ConverterKind((*names, *_ROCKETMQ_NAMES.get(simple, ())), keys, create)
 
+
+_ROCKETMQ_NAMES: Final = {
+    name: (f"{_ROCKETMQ}.{name}",)
+    for name in (
+        "StringConverter", "ByteArrayConverter", "ShortConverter", "IntegerConverter",
+        "LongConverter", "FloatConverter", "DoubleConverter",
+    )
+}  # fmt: skip
+"""RocketMQ Connect's names of converters whose messages are those of Kafka Connect's."""
 
 KINDS: Final = (
     _kind("json", "json.JsonConverter", _create_json, _JSON_KEYS),
+    ConverterKind(
+        ("rocketmq-json", f"{_ROCKETMQ}.json.JsonConverter"), _JSON_KEYS, _create_rocketmq_json
+    ),
     _kind(
         "string",
         "storage.StringConverter",

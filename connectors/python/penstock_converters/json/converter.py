@@ -12,7 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock_converters import Decoded, Encoded, RejectedValue, Run, reject
-from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
+from penstock_converters.connect_schema import (
+    InvalidSchemaError,
+    to_arrow_field,
+    to_connect_schema,
+    to_kafka_names,
+    to_rocketmq_names,
+)
 from penstock_converters.json.columns import ColumnReader, find_envelope, payloads
 from penstock_converters.json.objects import ObjectReader
 from penstock_converters.json.strings import are_plain, to_strings
@@ -42,6 +48,8 @@ class JsonOptions:
         numeric: Whether decimals are written as numbers. Both forms are read.
         defaults: Whether a null becomes the default of its schema.
         content: The schema of all messages to decode, which then have none in them.
+        rocketmq: Whether schemas are written with RocketMQ Connect's names of logical types. Both
+            forms are read.
     """
 
     schemas: bool = True
@@ -49,6 +57,7 @@ class JsonOptions:
     numeric: bool = False
     defaults: bool = True
     content: str = ""
+    rocketmq: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ class JsonConverter:
     def _schema_of(self, text: str) -> _CachedSchema:
         cached = self._cache.get(text)
         if cached is None:
-            schema = json.loads(text)
+            schema = to_kafka_names(json.loads(text))
             field = to_arrow_field(schema)
             form = JsonForm(defaults=self._options.defaults)
             cached = _CachedSchema(field, make_reader(schema, form), ColumnReader(schema, form))
@@ -195,7 +204,8 @@ class JsonConverter:
             return Encoded(pa.nulls(len(values), pa.binary()), tuple(rejected))
         begin, end = "", ""
         if options.schemas:
-            begin, end = f'{{"schema":{format_json(schema)},"payload":', "}"
+            written = to_rocketmq_names(schema) if options.rocketmq else schema
+            begin, end = f'{{"schema":{format_json(written)},"payload":', "}"
         writer = JsonWriter(schema, JsonForm(options.numeric, options.defaults))
         texts, failed = writer.encode(values.drop_null() if values.null_count else values)
         parts = [pa.scalar(begin.encode(), texts.type), texts, pa.scalar(end.encode(), texts.type)]
