@@ -16,6 +16,13 @@ apt_install() { # packages…; quiet, as root or through sudo
   "${sudo[@]}" apt-get update -qq && "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "$@" > /dev/null 2> >(grep -v 'no installation candidate\|Unable to locate' >&2)
 }
+install() { # packages…; by uv, in half of pip's time, unless pip is told of an index that uv does not know
+  local pip=("$PENSTOCK_VENV/bin/python" -m pip)
+  if ! "${pip[@]}" config list | grep -q 'index-url\|no-index' && "${pip[@]}" install -q --disable-pip-version-check uv; then
+    "$PENSTOCK_VENV/bin/uv" pip install -q --python "$PENSTOCK_VENV/bin/python" "$@" && return
+  fi
+  "${pip[@]}" install -q --disable-pip-version-check "$@"
+}
 fits() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; }
 find_python() { for python in "${PENSTOCK_PYTHON:-python3}" python3.{11,12,13,14} /usr/bin/python3; do fits "$python" && return; done; return 1; }
 java_fits() { "$1" -version 2>&1 | grep -Eq 'version "(17|21)[."]'; }
@@ -34,8 +41,10 @@ stamp="$("$python" -V) $root $(cat "$root/pyproject.toml" "$root/connectors/pyth
 if ! grep -qsxF "$stamp" "$PENSTOCK_VENV/.ready-$extra" "$PENSTOCK_VENV/.ready-dev"; then
   say "installing penstock[$extra] into $PENSTOCK_VENV (some minutes the first time)"
   [ -x "$PENSTOCK_VENV/bin/python" ] || "$python" -m venv "$PENSTOCK_VENV"
-  "$PENSTOCK_VENV/bin/python" -m pip install -q --disable-pip-version-check -e "$root/connectors/python" -e "$root[$extra]" ${go[@]+"${go[@]}"}
-  "$PENSTOCK_VENV/bin/python" -m penstock.spark.archive || say "Spark will start more slowly"
+  install -e "$root/connectors/python" -e "$root[$extra]" ${go[@]+"${go[@]}"}
+  archive=("$PENSTOCK_VENV/bin/python" -m penstock.spark.archive)  # Spark starts faster with it; the first rows do not wait for it
+  if [ "$extra" = dev ]; then "${archive[@]}" || say "Spark will start more slowly"
+  else setsid nice -n 19 "${archive[@]}" < /dev/null > /dev/null 2>&1 & fi
   printf '%s\n' "$stamp" > "$PENSTOCK_VENV/.ready-$extra"
 fi; } >&2  # what is printed is for the shell that sources this
 printf 'export PENSTOCK_VENV=%q JAVA_HOME=%q PATH=%q\n' "$PENSTOCK_VENV" "$JAVA_HOME" "$PENSTOCK_VENV/bin:$PATH"
