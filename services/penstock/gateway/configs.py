@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.gateway.request_input import JsonNumber, require_object
@@ -115,6 +116,25 @@ def redact_config(config: Mapping[str, str], secret_keys: Collection[str] = ()) 
     return {
         key: redact_value(key, value, sensitive=key in secret_keys) for key, value in config.items()
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigView:
+    """Configurations as one caller sees them: secrets are `***`, except those of the connectors
+    that `unredacted` names.
+    """
+
+    unredacted: Collection[str] = ()
+
+    def show(self, connector: Connector, config: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the configuration of a connector, or the `config` of a task of it."""
+        config = connector.config if config is None else config
+        if connector.name in self.unredacted:
+            return dict(config)
+        return redact_config(config, connector.secret_keys)
+
+
+REDACTED_VIEW: Final = ConfigView()
 
 
 def restore_secrets(

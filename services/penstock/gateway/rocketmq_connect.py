@@ -18,9 +18,10 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway.access.audit import READ_METHODS
-from penstock.gateway.access.guard import Caller, Guard, access_denied, authorize
+from penstock.gateway.access.guard import Caller, Guard, access_denied, authorize, view_configs
 from penstock.gateway.access.users import ROCKETMQ_LEVELS, Level, Principal
 from penstock.gateway.clients import Clients, ServiceClients
+from penstock.gateway.configs import ConfigView
 from penstock.gateway.errors import install_error_handlers
 from penstock.gateway.request_input import JsonBody, PathName, PathNumber, parse_json
 from penstock.gateway.routes import bodies, connectors, rocketmq
@@ -45,15 +46,16 @@ def is_change(method: str, path: str) -> bool:
 
 
 @router.get("/connectors/list")
-async def list_connectors(clients: Clients, caller: Caller) -> Response:
+async def list_connectors(request: Request, clients: Clients, caller: Caller) -> Response:
     """Return all connectors with their states and configurations."""
     found = caller.filter_visible((await clients.config.list()).connectors)
     statuses = {one.generation: one for one in await clients.scheduler.list_statuses()}
+    view = view_configs(request, found)
     return rocketmq.envelop(
         {
             one.name: {
                 "status": _state(one, statuses.get(one.generation)),
-                "info": _info(one, statuses.get(one.generation)),
+                "info": _info(one, statuses.get(one.generation), view),
             }
             for one in found
         }
@@ -85,10 +87,11 @@ async def resume_all(request: Request, clients: Clients, caller: Caller) -> Resp
 
 
 @router.get("/connectors/{connector}/config")
-async def get_config(clients: Clients, connector: PathName) -> Response:
-    """Return a connector with its configuration. Secrets are `***`."""
+async def get_config(request: Request, clients: Clients, connector: PathName) -> Response:
+    """Return a connector with its configuration."""
     stored = await clients.config.get(connector)
-    return rocketmq.envelop(_info(stored, await connectors.find_status(clients, stored)))
+    status = await connectors.find_status(clients, stored)
+    return rocketmq.envelop(_info(stored, status, view_configs(request, [stored])))
 
 
 @router.get("/connectors/{connector}/status")
@@ -99,9 +102,9 @@ async def get_status(clients: Clients, connector: PathName) -> Response:
 
 
 @router.get("/connectors/{connector}/tasks")
-async def get_tasks(clients: Clients, connector: PathName) -> Response:
+async def get_tasks(request: Request, clients: Clients, connector: PathName) -> Response:
     """Return the tasks of a connector with their configurations."""
-    return _enveloped(await connectors.get_tasks(clients, connector))
+    return _enveloped(await connectors.get_tasks(request, clients, connector))
 
 
 @router.get("/connectors/{connector}/tasks/{task}/status")
@@ -113,7 +116,7 @@ async def get_task_status(clients: Clients, connector: PathName, task: PathNumbe
 
 @router.get("/connectors/{connector}")
 async def create_from_query(
-    clients: Clients, connector: PathName, config: str | None = None
+    request: Request, clients: Clients, connector: PathName, config: str | None = None
 ) -> Response:
     """Create a connector, or replace its configuration: the JSON text of the parameter `config`."""
     if not (config or "").strip():
@@ -122,13 +125,15 @@ async def create_from_query(
             "the query parameter `config` is not set",
             fix="Send `?config={…}`, or POST the configuration.",
         )
-    return await create(clients, connector, parse_json((config or "").encode()))
+    return await create(request, clients, connector, parse_json((config or "").encode()))
 
 
 @router.post("/connectors/{connector}")
-async def create(clients: Clients, connector: PathName, body: JsonBody) -> Response:
+async def create(
+    request: Request, clients: Clients, connector: PathName, body: JsonBody
+) -> Response:
     """Create a connector, or replace its configuration: the body."""
-    answer = await connectors.put_config(clients, connector, body)
+    answer = await connectors.put_config(request, clients, connector, body)
     return rocketmq.envelop(json.loads(bytes(answer.body))["config"])
 
 
@@ -202,8 +207,8 @@ def _enveloped(answer: Response) -> Response:
     return rocketmq.envelop(json.loads(bytes(answer.body)))
 
 
-def _info(connector: Connector, status: ConnectorStatus | None) -> dict[str, Any]:
-    found = bodies.ConnectorInfo.of(connector, status).to_json()
+def _info(connector: Connector, status: ConnectorStatus | None, view: ConfigView) -> dict[str, Any]:
+    found = bodies.ConnectorInfo.of(connector, status, view).to_json()
     return {**found, "type": found["type"].upper()}
 
 

@@ -57,5 +57,11 @@ KEYS: Final = (
         doc="Names besides localhost by which programs of this machine may call a gateway without "
         "users.",
     ),
+    ConfigKey(
+        "access.show.secrets",
+        "boolean",
+        False,
+        doc="Show secrets of connectors as written, instead of ***, to those who may edit them.",
+    ),
     ConfigKey("auth.open", "boolean", False, doc="Allow every caller everything, from anywhere."),
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.gateway.configs import REDACTED_VIEW, ConfigView
 from penstock.gateway.routes import bodies
 from penstock.gateway.routes.connectors import mark_restarting
 from penstock.model.connector import Connector, ConnectorKind, Partition, TaskPlan
@@ -82,9 +83,14 @@ def test_a_task_shows_its_first_partitions():
     assert shown["id"] == {"connector": "orders", "task": 0}
     assert shown["config"]["partitions"].count('"n"') == bodies.MAX_PARTITIONS
     assert "canary" not in str(shown)
+    shown = bodies.Task.of(ORDERS, 0, plan, ConfigView({"orders"})).to_json()
+    assert shown["config"]["password"] == "canary"
 
 
 def test_a_namesakes_status_is_not_shown():
-    found = bodies.ListedConnectors.expanded([ORDERS], {"another": status()}, ["status"]).to_json()
+    found = bodies.ListedConnectors.expanded(
+        [ORDERS], {"another": status()}, ["status"], REDACTED_VIEW
+    )
+    found = found.to_json()
     assert found["orders"]["status"]["connector"]["state"] == "UNASSIGNED"
     assert "info" not in found["orders"]

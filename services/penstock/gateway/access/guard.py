@@ -27,9 +27,11 @@ from penstock.gateway.access.users import (
     UsersFile,
     parse_grants,
 )
+from penstock.gateway.configs import REDACTED_VIEW, ConfigView
 from penstock.gateway.listeners import Listener
 from penstock.gateway.request_input import decode_name
 from penstock.gateway.settings import CORS_METHODS
+from penstock.model.connector import Connector
 from penstock.model.errors import AuthError, ConfigError, RetriableError
 
 if TYPE_CHECKING:
@@ -193,16 +195,18 @@ class Guard:
         origins: Collection[str] = (),
         methods: Collection[str] = (),
         hosts: Collection[str] = (),
+        shows_secrets: bool = False,
     ) -> None:
         """`requests` bounds the requests of each principal, `mistakes` the wrong passwords of an
         address, each of which takes 50 ms. A cached password is accepted also beyond it. `local`:
         only this machine can reach the gateway, and callers are not authenticated; it may call it
         by `hosts`, too. Web pages of `origins` may call it like programs, with `methods`.
+        `shows_secrets`: those who may edit a connector see its secrets.
         """
         self._users, self._tokens = users, tokens
         self._requests, self._mistakes = requests or RateLimit(0), mistakes or RateLimit(0)
         self.local, self.origins, self.methods = local, frozenset(origins), tuple(methods)
-        self.hosts = frozenset(host.lower() for host in hosts)
+        self.hosts, self.shows_secrets = frozenset(host.lower() for host in hosts), shows_secrets
         self._hash_slots = asyncio.Semaphore(MAX_CONCURRENT_HASHES)
         self._cache: dict[bytes, tuple[float, Principal]] = {}
 
@@ -334,6 +338,19 @@ def require_level(request: Request, connector: str, level: Level) -> None:
         raise access_denied(principal, connector)
 
 
+def view_configs(request: Request, connectors: Iterable[Connector]) -> ConfigView:
+    """Return how the caller sees the configurations of these connectors.
+
+    Raises:
+        ConfigError: `config.slow_pattern`.
+    """
+    guard: Guard = request.app.state.guard
+    if not guard.shows_secrets:
+        return REDACTED_VIEW
+    names = {connector.name for connector in connectors}
+    return ConfigView(_get_caller(request).filter_names(names, Level.EDITOR))
+
+
 def access_denied(principal: Principal, what: str) -> AuthError:
     """Return the error for a route or a connector that needs a higher role."""
     return AuthError(
@@ -384,6 +401,11 @@ def guard_from_settings(values: Mapping[str, Any], listeners: Iterable[Listener]
     local = users is None and tokens is None and not reached and not values["auth.open"]
     for key, why in _ineffective_keys(values, local=local):
         log.warning("`%s` has no effect: %s", key, why)
+    if values["access.show.secrets"] and users is None and tokens is None:
+        log.warning(
+            "`access.show.secrets` shows the secrets of all connectors to every caller: the "
+            "gateway has no users; set `auth.users` or `auth.oidc.issuer`"
+        )
     return Guard(
         users,
         tokens,
@@ -393,6 +415,7 @@ def guard_from_settings(values: Mapping[str, Any], listeners: Iterable[Listener]
         origins=values["access.control.allow.origin"],
         methods=values["access.control.allow.methods"],
         hosts=values["access.hosts"],
+        shows_secrets=values["access.show.secrets"],
     )
 
 

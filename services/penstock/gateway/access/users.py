@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -87,10 +87,17 @@ class Principal:
             ConfigError: `config.slow_pattern`.
         """
         found = list(connectors)
-        names = {one.name for one in found}
-        grants = (grant for grant in self.grants if grant.level >= Level.VIEWER)
-        seen = {name for grant in grants for name in grant.connectors.filter(names)}
+        seen = self.filter_names({one.name for one in found}, Level.VIEWER)
         return [one for one in found if one.name in seen]
+
+    def filter_names(self, names: Collection[str], level: Level) -> frozenset[str]:
+        """Return the names of those connectors for which the principal has a level.
+
+        Raises:
+            ConfigError: `config.slow_pattern`.
+        """
+        grants = (grant for grant in self.grants if grant.level >= level)
+        return frozenset(name for grant in grants for name in grant.connectors.filter(names))
 
     def highest_level(self) -> Level:
         """Return the highest level of all grants."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from penstock.gateway.bodies import ResponseBody, ResponseValue
-from penstock.gateway.configs import redact_config
+from penstock.gateway.configs import REDACTED_VIEW, ConfigView
 from penstock.model.admin import ValidatedConnector
 from penstock.model.config_def import ConfigValue, ConnectorDefinition, KeyDefinition
 from penstock.model.config_redaction import REDACTED, is_sensitive_key, redact_value
@@ -96,12 +97,17 @@ class ConnectorInfo(ResponseBody):
     type: _Type
 
     @classmethod
-    def of(cls, connector: Connector, status: ConnectorStatus | None) -> Self:
+    def of(
+        cls,
+        connector: Connector,
+        status: ConnectorStatus | None,
+        view: ConfigView = REDACTED_VIEW,
+    ) -> Self:
         """Build the body of a connector with the tasks of its status."""
         tasks = status.tasks if status else ()
         return cls(
             name=connector.name,
-            config=redact_config(connector.config, connector.secret_keys),
+            config=view.show(connector),
             tasks=[TaskId(connector=connector.name, task=task.number) for task in tasks],
             type=_TYPES[connector.kind],
         )
@@ -194,9 +200,13 @@ class ListedConnectors(ResponseValue[list[str] | dict[str, Expanded]]):
         connectors: Iterable[Connector],
         statuses: Mapping[str, ConnectorStatus],
         expansions: Iterable[str],
+        view: ConfigView,
     ) -> Self:
         """Build the list with the requested expansions; `statuses` by generation."""
-        kinds: dict[str, Any] = {"status": ConnectorState.of, "info": ConnectorInfo.of}
+        kinds: dict[str, Any] = {
+            "status": ConnectorState.of,
+            "info": partial(ConnectorInfo.of, view=view),
+        }
         wanted = {name: build for name, build in kinds.items() if name in expansions}
         return cls(
             {
@@ -218,13 +228,14 @@ class Task(ResponseBody):
     config: dict[str, str]
 
     @classmethod
-    def of(cls, connector: Connector, number: int, plan: TaskPlan) -> Self:
+    def of(
+        cls, connector: Connector, number: int, plan: TaskPlan, view: ConfigView = REDACTED_VIEW
+    ) -> Self:
         """Build the body of a task. Its configuration has its first partitions."""
         keys = [dict(partition.key) for partition in plan.partitions[:MAX_PARTITIONS]]
-        config = redact_config(plan.config, connector.secret_keys)
         return cls(
             id=TaskId(connector=connector.name, task=number),
-            config={**config, "partitions": canonical_json(keys)},
+            config={**view.show(connector, plan.config), "partitions": canonical_json(keys)},
         )
 
 

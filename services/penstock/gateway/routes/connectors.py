@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from penstock.connector_config.validation import validate_connector
 from penstock.gateway import configs
-from penstock.gateway.access.guard import Caller, require_level
+from penstock.gateway.access.guard import Caller, require_level, view_configs
 from penstock.gateway.access.users import Level
 from penstock.gateway.bodies import ResponseBody, request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
@@ -45,7 +45,10 @@ NOT_STARTED: Final = "scheduler.not_found"
 
 @router.get("/connectors", responses=responses(200, bodies.ListedConnectors))
 async def list_connectors(
-    clients: Clients, caller: Caller, expand: Annotated[list[str] | None, Query()] = None
+    request: Request,
+    clients: Clients,
+    caller: Caller,
+    expand: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
     """Return the names of all connectors; with `expand=status`, `expand=info` their details."""
     if not expand:
@@ -54,7 +57,8 @@ async def list_connectors(
     found, statuses = await asyncio.gather(clients.config.list(), clients.scheduler.list_statuses())
     by_generation = {status.generation: status for status in statuses}
     visible = caller.filter_visible(found.connectors)
-    return bodies.ListedConnectors.expanded(visible, by_generation, expand).respond()
+    view = view_configs(request, visible)
+    return bodies.ListedConnectors.expanded(visible, by_generation, expand, view).respond()
 
 
 @router.post(
@@ -70,15 +74,17 @@ async def create_connector(request: Request, clients: Clients, body: JsonBody) -
     wanted = await require_valid(clients, requested)
     state = wanted.target_state or TargetState.RUNNING
     stored = await clients.config.create(replace(wanted, target_state=state))
-    return _response(stored, bodies.ConnectorInfo.of(stored, None), created=True)
+    view = view_configs(request, [stored])
+    return _response(stored, bodies.ConnectorInfo.of(stored, None, view), created=True)
 
 
 @router.get("/connectors/{connector}", responses=responses(200, bodies.ConnectorInfo))
-async def get_connector(clients: Clients, connector: PathName) -> Response:
+async def get_connector(request: Request, clients: Clients, connector: PathName) -> Response:
     """Return a connector."""
     stored = await clients.config.get(connector)
     status = await find_status(clients, stored)
-    return _response(stored, bodies.ConnectorInfo.of(stored, status))
+    view = view_configs(request, [stored])
+    return _response(stored, bodies.ConnectorInfo.of(stored, status, view))
 
 
 @router.delete("/connectors/{connector}", status_code=204, response_class=Response)
@@ -103,10 +109,10 @@ async def delete_connector(
 
 
 @router.get("/connectors/{connector}/config", responses=responses(200, bodies.Config))
-async def get_config(clients: Clients, connector: PathName) -> Response:
-    """Return the configuration of a connector. Secrets are `***`."""
+async def get_config(request: Request, clients: Clients, connector: PathName) -> Response:
+    """Return the configuration of a connector. Secrets are `***`, unless the gateway shows them."""
     stored = await clients.config.get(connector)
-    config = configs.redact_config(stored.config, stored.secret_keys)
+    config = view_configs(request, [stored]).show(stored)
     return _response(stored, bodies.Config(dict(config)))
 
 
@@ -116,7 +122,11 @@ async def get_config(clients: Clients, connector: PathName) -> Response:
     openapi_extra=request_body(bodies.Config),
 )
 async def put_config(
-    clients: Clients, connector: PathName, body: JsonBody, if_match: IfMatch = "*"
+    request: Request,
+    clients: Clients,
+    connector: PathName,
+    body: JsonBody,
+    if_match: IfMatch = "*",
 ) -> Response:
     """Create a connector, or replace its configuration."""
     given, before = configs.parse_config(body), await find_connector(clients, connector)
@@ -130,7 +140,8 @@ async def put_config(
         expected = expected or before.revision
     stored, _ = await clients.config.put(wanted, expected)
     status = await find_status(clients, stored) if before else None
-    return _response(stored, bodies.ConnectorInfo.of(stored, status), created=before is None)
+    view = view_configs(request, [stored])
+    return _response(stored, bodies.ConnectorInfo.of(stored, status, view), created=before is None)
 
 
 @router.patch(
@@ -139,7 +150,11 @@ async def put_config(
     openapi_extra=request_body(bodies.ConfigPatch),
 )
 async def patch_config(
-    clients: Clients, connector: PathName, body: JsonBody, if_match: IfMatch = "*"
+    request: Request,
+    clients: Clients,
+    connector: PathName,
+    body: JsonBody,
+    if_match: IfMatch = "*",
 ) -> Response:
     """Change keys of a configuration; null removes a key."""
     before = await clients.config.get(connector)
@@ -156,7 +171,8 @@ async def patch_config(
     expected = parse_if_match(if_match) or before.revision
     stored, _ = await clients.config.put(wanted, expected)
     status = await find_status(clients, stored)
-    return _response(stored, bodies.ConnectorInfo.of(stored, status))
+    view = view_configs(request, [stored])
+    return _response(stored, bodies.ConnectorInfo.of(stored, status, view))
 
 
 @router.get(
@@ -170,12 +186,14 @@ async def get_connector_status(clients: Clients, connector: PathName) -> Respons
 
 
 @router.get("/connectors/{connector}/tasks", responses=responses(200, bodies.Tasks))
-async def get_tasks(clients: Clients, connector: PathName) -> Response:
+async def get_tasks(request: Request, clients: Clients, connector: PathName) -> Response:
     """Return the tasks of a connector with their configurations."""
     stored = await clients.config.get(connector)
     plans = await clients.scheduler.list_plans(stored.generation)
     tasks = ((int(plan.task_id.rpartition("-")[2]), plan) for plan in plans)
-    return bodies.Tasks([bodies.Task.of(stored, number, plan) for number, plan in tasks]).respond()
+    view = view_configs(request, [stored])
+    found = [bodies.Task.of(stored, number, plan, view) for number, plan in tasks]
+    return bodies.Tasks(found).respond()
 
 
 @router.get(

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from penstock.gateway import configs
-from penstock.gateway.access.guard import Caller
+from penstock.gateway.access.guard import Caller, view_configs
 from penstock.gateway.bodies import request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import JsonBody, PathName
 from penstock.gateway.routes import bodies, connectors, plugins
-from penstock.model.connector import Connector
 from penstock.model.status import ConnectorStatus, RunState
 
 router = APIRouter(tags=["rocketmq"])
@@ -39,10 +37,10 @@ _GROUPS: Final = {
     openapi_extra=request_body(bodies.Config),
 )
 async def create_or_update_connector(
-    clients: Clients, connector: PathName, body: JsonBody
+    request: Request, clients: Clients, connector: PathName, body: JsonBody
 ) -> Response:
     """Create a connector, or replace its configuration. The body is the configuration."""
-    return await connectors.put_config(clients, connector, body)
+    return await connectors.put_config(request, clients, connector, body)
 
 
 @router.post("/connectors/{connector}/stop", status_code=204, response_class=Response)
@@ -59,18 +57,20 @@ async def list_workers(clients: Clients) -> Response:
 
 
 @information.get("/allocated/connectors", responses=responses(200, bodies.Enveloped))
-async def allocated_connectors(clients: Clients, caller: Caller) -> Response:
+async def allocated_connectors(request: Request, clients: Clients, caller: Caller) -> Response:
     """Return all connectors with their configurations."""
     found = caller.filter_visible((await clients.config.list()).connectors)
-    return envelop({one.name: _shown(one) for one in found})
+    view = view_configs(request, found)
+    return envelop({one.name: view.show(one) for one in found})
 
 
 @information.get("/allocated/tasks", responses=responses(200, bodies.Enveloped))
-async def allocated_tasks(clients: Clients, caller: Caller) -> Response:
+async def allocated_tasks(request: Request, clients: Clients, caller: Caller) -> Response:
     """Return the tasks, grouped by state."""
     stored = (await clients.config.list()).connectors
     found = caller.filter_visible(await clients.scheduler.list_statuses())
-    return envelop(group_tasks(found, {one.generation: _shown(one) for one in stored}))
+    view = view_configs(request, stored)
+    return envelop(group_tasks(found, {one.generation: view.show(one) for one in stored}))
 
 
 @information.get("/plugin/list", responses=responses(200, bodies.Enveloped))
@@ -115,10 +115,6 @@ def group_tasks(
                 }
             )
     return found
-
-
-def _shown(connector: Connector) -> dict[str, str]:
-    return dict(configs.redact_config(connector.config, connector.secret_keys))
 
 
 async def _list_installed(clients: ServiceClients, *, connectors_only: bool) -> list[Any]:

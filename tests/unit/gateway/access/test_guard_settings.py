@@ -49,3 +49,19 @@ def test_others_are_asked_or_let_in_on_purpose(address, tmp_path):
 def test_a_key_without_effect_is_told(config, told, caplog):
     guard_from_settings(parse(KEYS["gateway"], config), [Listener("127.0.0.1:1")])
     assert [message.split("`")[1] for message in caplog.messages] == told
+
+
+@pytest.mark.parametrize("config", [{}, {"auth_open": "true"}])
+def test_secrets_that_every_caller_reads_are_a_warning(config, caplog, tmp_path):
+    listeners = [Listener("127.0.0.1:1")]
+    assert not guard_from_settings(values(**config), listeners).shows_secrets
+    assert caplog.messages == []
+    assert guard_from_settings(
+        values(access_show_secrets="true", **config), listeners
+    ).shows_secrets
+    assert "no users" in caplog.text
+    caplog.clear()
+    users = tmp_path / "users.yaml"
+    users.write_text("users: {}")
+    guard_from_settings(values(access_show_secrets="true", auth_users=str(users)), listeners)
+    assert caplog.messages == []
