@@ -163,6 +163,7 @@ fn validate(keys: &'static [Key], target: &connector::Target) -> Vec<connector::
                 value: value.or(key.default).map(str::to_string),
                 visible: true,
                 diagnostics: objection.unwrap_or_default(),
+                recommended_values: vec![],
             }
         })
         .collect();

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.model.config_def import ConfigValue
+from penstock.model.config_def import ConfigValue, KeyDefinition
 from penstock.model.connector import ConnectorKind, TaskPlan
 from penstock.model.errors import Diagnostic
 
@@ -15,7 +15,8 @@ from penstock.model.errors import Diagnostic
 class ValidatedConnector:
     """The findings about a configuration, and the kind of connector that its plugin makes of it.
 
-    Only a worker fills `values`: what the plugins make of their keys. `secret_keys` are the keys
+    Only a worker fills `values`: what the plugins make of their keys, and `added_keys`: those that
+    its transforms, predicates, converters and groups of topics have. `secret_keys` are the keys
     that the plugins declare as secrets.
     """
 
@@ -23,6 +24,7 @@ class ValidatedConnector:
     kind: ConnectorKind
     values: tuple[ConfigValue, ...] = ()
     secret_keys: tuple[str, ...] = ()
+    added_keys: tuple[KeyDefinition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -357,11 +357,14 @@ class KeyDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """The value of a key as its plugin validated it; `value` is None for sensitive keys."""
+    """The value of a key as its plugin validated it; `value` is None for sensitive keys. A form
+    offers `recommended_values`; without any, the choices of the key.
+    """
 
     name: str
     value: str | None = None
     visible: bool = True
+    recommended_values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

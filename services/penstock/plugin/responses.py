@@ -48,6 +48,10 @@ _MAX_ACTIONS: Final = 100
 _MAX_ACTION_CHARS: Final = 500
 """Limits of the actions that Apply reports: each is logged as a line."""
 
+_MAX_RECOMMENDED: Final = 1000
+_MAX_RECOMMENDED_CHARS: Final = 1000
+"""Bounds of the values that a form offers for a key (invariant 12)."""
+
 _MAX_TYPE_CHARS: Final = 500
 """Longest type of a column that is shown; a struct may have thousands of fields."""
 
@@ -116,6 +120,7 @@ class ConfigValue:
     value: str | None = None
     """None for sensitive keys."""
     visible: bool = True
+    recommended_values: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -202,11 +207,22 @@ def validation_from_proto(message: pb.ValidateConfigResponse, redact: Redact) ->
                 name=value.name,
                 value=value.value if value.HasField("value") else None,
                 visible=value.visible,
+                recommended_values=_recommended_values(value, redact),
                 diagnostics=diagnostics_from_proto(value.diagnostics, redact),
             )
             for value in message.values
         ),
         diagnostics=diagnostics_from_proto(message.diagnostics, redact),
+    )
+
+
+def _recommended_values(message: pb.ConfigValue, redact: Redact) -> tuple[str, ...]:
+    """Return the first of them, without those that are too long or contain a secret: a shortened
+    or redacted one would not be a valid value.
+    """
+    given = message.recommended_values[:_MAX_RECOMMENDED]
+    return tuple(
+        text for text in given if len(text) <= _MAX_RECOMMENDED_CHARS and redact(text) == text
     )
 
 

@@ -52,7 +52,7 @@ VALIDATED: Final = Codec(
     ValidatedConnector,
     pb.ValidateConnectorResponse,
     parts=[DIAGNOSTIC],
-    only_in_value=["values"],  # only a worker knows them
+    only_in_value=["values", "added_keys"],  # only a worker knows them
 )
 
 REVISION: Final = Codec(Revision, pb.Revision, names={"restored": "restored_version"})

@@ -85,7 +85,7 @@ RELOADED_PLUGINS: Final = Codec(
 )
 
 VALIDATED: Final = Codec(
-    ValidatedConnector, pb.ValidateConnectorResponse, parts=[DIAGNOSTIC, VALUE]
+    ValidatedConnector, pb.ValidateConnectorResponse, parts=[DIAGNOSTIC, VALUE, KEY]
 )
 
 PLANNED: Final = Codec(PlannedConnector, pb.PlanConnectorResponse, parts=[PLAN, DIAGNOSTIC])

@@ -1,6 +1,6 @@
 """The built-in transforms, predicates and converters of a worker, under all their names."""
 
-from penstock.worker.admin.connector_plugins import find_built_in, list_built_ins
+from penstock.worker.admin.built_ins import find_built_in, list_built_ins
 
 KAFKA = "org.apache.kafka.connect"
 

@@ -364,7 +364,7 @@ class KeyValue(ResponseBody):
         return cls(
             name=key.name,
             value=text,
-            recommended_values=list(key.choices),
+            recommended_values=list((value and value.recommended_values) or key.choices),
             errors=errors,
             visible=value.visible if value else True,
         )
@@ -389,17 +389,21 @@ class CheckedConfig(ResponseBody):
     def of(
         cls, described: ConnectorDefinition, config: Mapping[str, str], found: ValidatedConnector
     ) -> Self:
-        """Build the body of a validation: every key with its value and errors.
+        """Build the body of a validation: every key with its value and errors: those of the
+        framework, of the plugin, those that the configuration adds, and all others that it has:
+        a client may store nothing but the keys of this body.
 
-        An error of an unknown key adds that key. An error without a key is at `connector.class`.
+        An error without a key is at `connector.class`.
         """
         errors: dict[str, list[str]] = defaultdict(list)
         for finding in found.diagnostics:
             if finding.severity is Severity.ERROR:
                 path = finding.config_path or "connector.class"
                 errors[path].append(f"{finding.message.rstrip('.')}. {finding.fix}".strip())
-        keys = {key.name: key for key in (*described.framework_keys, *described.keys)}
-        keys |= {name: KeyDefinition(name) for name in errors if name not in keys}
+        known = (*described.framework_keys, *described.keys, *found.added_keys)
+        keys = {key.name: key for key in known}
+        others = (name for name in (*config, *errors) if name not in keys)
+        keys |= {name: KeyDefinition(name, sensitive=is_sensitive_key(name)) for name in others}
         values = {value.name: value for value in found.values}
         return cls(
             name=described.name,

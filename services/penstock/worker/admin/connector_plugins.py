@@ -5,31 +5,27 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from dataclasses import replace
 from typing import Final
 
-from penstock.connector_config.keys import FRAMEWORK_KEYS, KEYS, REPLAY_KEYS, UNTIL_CAUGHT_UP
+from penstock.connector_config.keys import FRAMEWORK_KEYS
 from penstock.model.admin import ValidatedConnector
 from penstock.model.config_def import (
-    ConfigKey,
     ConfigValue,
     ConnectorDefinition,
-    KeyDefinition,
     check_config_size,
     did_you_mean,
-    format_default,
     split_errors,
 )
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity
-from penstock.model.plugins import BuiltInPlugin
 from penstock.plugin.catalog.manifest import Kind
 from penstock.plugin.host import PluginHost
 from penstock.plugin.responses import CheckStep, Validation
 from penstock.telemetry.redaction import redact_errors
 from penstock.transform.configuration import find_chain_warnings
-from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
+from penstock.worker.admin.added_keys import find_added_keys
+from penstock.worker.admin.framework_keys import CONVERTER_KEYS, framework_keys
 from penstock.worker.config.broker_topics import topic_role
 from penstock.worker.config.kafka_end import DEAD_LETTER_KEYS, to_connector_key
 from penstock.worker.config.plugin_converters import validate_converters
@@ -50,7 +46,6 @@ from penstock.worker.config.unknown_keys import (
     without_keys,
 )
 from penstock_converters import InvalidConverterError
-from penstock_converters.registry import KINDS as CONVERTERS
 from penstock_converters.registry import (
     SIMPLE_HEADER_CONVERTER,
     create_converter,
@@ -59,7 +54,6 @@ from penstock_converters.registry import (
 
 log = logging.getLogger(__name__)
 
-_CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
 _REGISTRY_CONVERTERS: Final = (
     "io.confluent.connect.",
     "io.apicurio.registry.",
@@ -79,7 +73,7 @@ def check_converters(
     """
     return [
         one
-        for key in _CONVERTER_KEYS
+        for key in CONVERTER_KEYS
         for one in _check_converter(key, config, kind_of, are_used=are_used)
     ]
 
@@ -207,14 +201,15 @@ class Validator:
         self._reported: set[str] = set()
 
     async def validate(self, connector: Connector) -> ValidatedConnector:
-        """Return the findings, values and secret keys of a configuration."""
+        """Return the findings of a configuration, its values, and its secret and added keys."""
+        added = await find_added_keys(self._context.host, connector.config)
         try:
             check_config_size(connector.name, connector.config)
             resolved = await self._context.resolve(connector)
         except PenstockError as error:
             wrong = tuple(one.diagnostic for one in split_errors(error))
-            return ValidatedConnector(wrong, connector.kind)
-        values: list[ConfigValue] = []
+            return ValidatedConnector(wrong, connector.kind, added.values, (), added.keys)
+        values = list(added.values)
         secret_keys: list[str] = []
         with redact_errors(resolved.secret_texts) as redact:
             findings = await collect_findings(self._context, resolved)
@@ -232,7 +227,9 @@ class Validator:
                 secret_keys += of_secrets
         # a wrong converter is found here, and by the plugin that would use it
         redacted = tuple(dict.fromkeys(map(redact, findings)))
-        return ValidatedConnector(redacted, resolved.kind, tuple(values), tuple(secret_keys))
+        return ValidatedConnector(
+            redacted, resolved.kind, tuple(values), tuple(secret_keys), added.keys
+        )
 
     async def check(self, connector: Connector) -> AsyncGenerator[tuple[str, CheckStep], None]:
         """Iterate over the steps of a connection check, each with the role of its plugin: `source`,
@@ -313,7 +310,7 @@ class Validator:
             shown = (
                 resolved.connector.config[name] if name in resolved.reference_keys else value.value
             )
-            values.append(ConfigValue(name, shown, value.visible))
+            values.append(ConfigValue(name, shown, value.visible, value.recommended_values))
         given = target.config.keys() | target.secrets.keys()
         names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
         return findings, values, [resolved.full_key(name, role) for name in names if name in given]
@@ -346,16 +343,6 @@ def _check_replayable(resolved: ResolvedConfig) -> Iterator[Diagnostic]:
         ).diagnostic
 
 
-_SINK_KEYS: Final = frozenset({"topics", "topics.regex", "auto.offset.reset"})
-_SOURCE_KEYS: Final = frozenset(
-    {"topic", "topic.partitions", "topic.retention", "topic.retention.bytes", UNTIL_CAUGHT_UP}
-)
-
-
-_REPLAY_KEY_NAMES: Final = frozenset(key.name for key in REPLAY_KEYS)
-"""Keys that a command writes, not a user."""
-
-
 async def describe_connector(
     host: PluginHost, name: str, version_range: str = ""
 ) -> ConnectorDefinition:
@@ -374,81 +361,3 @@ async def describe_connector(
         spec.keys,
         framework_keys(spec.kind),
     )
-
-
-def framework_keys(kind: Kind | None) -> tuple[KeyDefinition, ...]:
-    """Return the framework's keys of a source or a sink, in the order of `settings.KEYS`."""
-    if kind not in {Kind.SOURCE, Kind.SINK}:
-        return ()
-    others = (_SINK_KEYS if kind is Kind.SOURCE else _SOURCE_KEYS) | _REPLAY_KEY_NAMES
-    return tuple(describe_key(n, key) for n, key in enumerate(KEYS, 1) if key.name not in others)
-
-
-def describe_key(order: int, key: ConfigKey, group: str = "Common") -> KeyDefinition:
-    """Return the definition of one of the framework's keys."""
-    return KeyDefinition(
-        name=key.name,
-        type="class" if key.name == "connector.class" else key.type,
-        default=None if key.default is None else format_default(key),
-        required=key.required or key.name == "connector.class",
-        sensitive=key.sensitive or key.type == "password",
-        documentation=key.doc,
-        importance="high" if key.required or key.name == "connector.class" else "low",
-        group=group,
-        order=order,
-        choices=key.choices,
-    )
-
-
-PLUGIN: Final = "penstock"
-"""Plugin name of everything that is built in."""
-
-_HEADERS: Final = "header_converter"
-
-
-@dataclass(frozen=True, slots=True)
-class _BuiltIn:
-    """A built-in: its names, its types in Kafka Connect's terms, its keys."""
-
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    keys: tuple[ConfigKey, ...]
-
-
-def list_built_ins() -> list[BuiltInPlugin]:
-    """Return all built-ins, each under its short name and each of its class names."""
-    found = {
-        BuiltInPlugin(name, word, version(PLUGIN))
-        for part in _built_ins()
-        for number, name in enumerate(part.names)
-        if not number or "." in name
-        for word in part.types
-    }
-    return sorted(found, key=lambda one: (one.type, one.name))
-
-
-def find_built_in(name: str) -> ConnectorDefinition | None:
-    """Return the definition of a built-in; None for an unknown name."""
-    for part in _built_ins():
-        if name in part.names:
-            keys = tuple(_describe_key(n, key) for n, key in enumerate(part.keys, 1))
-            return ConnectorDefinition(name, "", PLUGIN, version(PLUGIN), keys)
-    return None
-
-
-def _describe_key(order: int, key: ConfigKey) -> KeyDefinition:
-    return describe_key(order, key, "")
-
-
-def _built_ins() -> Iterator[_BuiltIn]:
-    for transform in dict.fromkeys(TRANSFORMS_BY_NAME.values()):
-        yield _BuiltIn(transform.names, ("transformation",), transform.keys)
-    for predicate in dict.fromkeys(PREDICATES_BY_NAME.values()):
-        yield _BuiltIn(predicate.names, ("predicate",), predicate.keys)
-    for known in CONVERTERS:
-        keys = tuple(
-            ConfigKey(key.name, key.type, key.default, choices=key.choices, doc=key.doc)
-            for key in known.keys
-        )
-        yield _BuiltIn(known.names, ("converter", _HEADERS), keys)
-    yield _BuiltIn(SIMPLE_HEADER_CONVERTER, (_HEADERS,), ())

@@ -20,10 +20,9 @@ from penstock.wire import worker as wire
 from penstock.wire import worker_rows
 from penstock.wire.config import CONNECTOR
 from penstock.wire.record import add_offsets, offsets_from_proto
+from penstock.worker.admin.built_ins import find_built_in, list_built_ins
 from penstock.worker.admin.connector_plugins import (
     describe_connector,
-    find_built_in,
-    list_built_ins,
 )
 from penstock.worker.runtime.worker import Worker
 

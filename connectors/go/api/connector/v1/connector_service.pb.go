@@ -268,12 +268,17 @@ type ConfigValue struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Value after defaults; absent for sensitive keys.
 	Value *string `protobuf:"bytes,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
-	// Whether a form shows the key.
+	// Whether a form shows the key: false where it means nothing beside the other values. A hidden key is not reported as missing; one
+	// that is given is in force, or refused, as if it were shown.
 	Visible bool `protobuf:"varint,4,opt,name=visible,proto3" json:"visible,omitempty"`
 	// Findings.
-	Diagnostics   []*v1.Diagnostic `protobuf:"bytes,5,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Diagnostics []*v1.Diagnostic `protobuf:"bytes,5,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	// Values that a form offers for the key, which the other values of the configuration decide; empty: ConfigKey.choices. Each of them
+	// is valid, and other values may be valid, too. They are computed without a connection, never from secrets, also where the
+	// configuration has errors or nothing at all. The host shows at most 1000.
+	RecommendedValues []string `protobuf:"bytes,6,rep,name=recommended_values,json=recommendedValues,proto3" json:"recommended_values,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ConfigValue) Reset() {
@@ -330,6 +335,13 @@ func (x *ConfigValue) GetVisible() bool {
 func (x *ConfigValue) GetDiagnostics() []*v1.Diagnostic {
 	if x != nil {
 		return x.Diagnostics
+	}
+	return nil
+}
+
+func (x *ConfigValue) GetRecommendedValues() []string {
+	if x != nil {
+		return x.RecommendedValues
 	}
 	return nil
 }
@@ -1369,12 +1381,13 @@ const file_penstock_api_connector_v1_connector_service_proto_rawDesc = "" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06targetJ\x04\b\x02\x10\x03R\x06online\"\xb1\x01\n" +
 	"\x16ValidateConfigResponse\x12>\n" +
 	"\x06values\x18\x01 \x03(\v2&.penstock.api.connector.v1.ConfigValueR\x06values\x12C\n" +
-	"\vdiagnostics\x18\x02 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnosticsJ\x04\b\x03\x10\x04R\fcommit_modes\"\xb8\x01\n" +
+	"\vdiagnostics\x18\x02 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnosticsJ\x04\b\x03\x10\x04R\fcommit_modes\"\xe7\x01\n" +
 	"\vConfigValue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\tH\x00R\x05value\x88\x01\x01\x12\x18\n" +
 	"\avisible\x18\x04 \x01(\bR\avisible\x12C\n" +
-	"\vdiagnostics\x18\x05 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnosticsB\b\n" +
+	"\vdiagnostics\x18\x05 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\x12-\n" +
+	"\x12recommended_values\x18\x06 \x03(\tR\x11recommendedValuesB\b\n" +
 	"\x06_valueJ\x04\b\x03\x10\x04R\vrecommended\"S\n" +
 	"\x16CheckConnectionRequest\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\"\xb1\x01\n" +

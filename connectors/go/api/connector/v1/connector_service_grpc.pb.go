@@ -34,7 +34,8 @@ const (
 //
 // ConnectorService validates, plans and monitors one connector. No rows pass through it.
 type ConnectorServiceClient interface {
-	// ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings.
+	// ValidateConfig checks the values of a configuration. It returns the value or default of each key, how a form shows it, and the
+	// findings. It changes nothing and connects to nothing: forms call it after every change, also of an incomplete configuration.
 	ValidateConfig(ctx context.Context, in *ValidateConfigRequest, opts ...grpc.CallOption) (*ValidateConfigResponse, error)
 	// CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step.
 	CheckConnection(ctx context.Context, in *CheckConnectionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CheckConnectionResponse], error)
@@ -176,7 +177,8 @@ type ConnectorService_MonitorClient = grpc.BidiStreamingClient[MonitorRequest, M
 //
 // ConnectorService validates, plans and monitors one connector. No rows pass through it.
 type ConnectorServiceServer interface {
-	// ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings.
+	// ValidateConfig checks the values of a configuration. It returns the value or default of each key, how a form shows it, and the
+	// findings. It changes nothing and connects to nothing: forms call it after every change, also of an incomplete configuration.
 	ValidateConfig(context.Context, *ValidateConfigRequest) (*ValidateConfigResponse, error)
 	// CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step.
 	CheckConnection(*CheckConnectionRequest, grpc.ServerStreamingServer[CheckConnectionResponse]) error

@@ -28,7 +28,7 @@ from penstock.api.error.v1 import diagnostic_pb2 as penstock_dot_api_dot_error_d
 from penstock.api.record.v1 import record_pb2 as penstock_dot_api_dot_record_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1penstock/api/connector/v1/connector_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\xa2\x02\n\x06Target\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12=\n\x06\x63onfig\x18\x03 \x03(\x0b\x32-.penstock.api.connector.v1.Target.ConfigEntry\x12?\n\x07secrets\x18\x04 \x03(\x0b\x32..penstock.api.connector.v1.Target.SecretsEntry\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x05\x10\x06R\x0e\x63onfig_version\"X\n\x15ValidateConfigRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.TargetJ\x04\x08\x02\x10\x03R\x06online\"\x9c\x01\n\x16ValidateConfigResponse\x12\x36\n\x06values\x18\x01 \x03(\x0b\x32&.penstock.api.connector.v1.ConfigValue\x12\x36\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32!.penstock.api.error.v1.DiagnosticJ\x04\x08\x03\x10\x04R\x0c\x63ommit_modes\"\x95\x01\n\x0b\x43onfigValue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07visible\x18\x04 \x01(\x08\x12\x36\n\x0b\x64iagnostics\x18\x05 \x03(\x0b\x32!.penstock.api.error.v1.DiagnosticB\x08\n\x06_valueJ\x04\x08\x03\x10\x04R\x0brecommended\"K\n\x16\x43heckConnectionRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\"\x94\x01\n\x17\x43heckConnectionResponse\x12\x0c\n\x04step\x18\x01 \x01(\t\x12\n\n\x02ok\x18\x02 \x01(\x08\x12\'\n\x04took\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\x0b\x64iagnostics\x18\x04 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\"H\n\x13ListDatasetsRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\"K\n\x14ListDatasetsResponse\x12\x33\n\x07\x64\x61taset\x18\x01 \x01(\x0b\x32\".penstock.api.connector.v1.Dataset\"\x99\x01\n\x07\x44\x61taset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x61taset\x18\x02 \x01(\t\x12\x14\n\x0c\x61rrow_schema\x18\x03 \x01(\x0c\x12\x13\n\x0bkey_columns\x18\x04 \x03(\t\x12\x10\n\x08selected\x18\x05 \x01(\x08\x12\x32\n\x07problem\x18\x06 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\"\x90\x01\n\x0bPlanRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x11\n\tmax_tasks\x18\x02 \x01(\r\x12;\n\x10known_partitions\x18\x03 \x03(\x0b\x32!.penstock.api.record.v1.Partition\"\xb7\x01\n\x0cPlanResponse\x12\x32\n\x05tasks\x18\x01 \x03(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\x35\n\npartitions\x18\x02 \x03(\x0b\x32!.penstock.api.record.v1.Partition\x12\x0f\n\x07monitor\x18\x05 \x01(\x08J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05R\x12retired_partitionsR\x0b\x64iagnostics\"\xc2\x01\n\x08TaskPlan\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12?\n\x06\x63onfig\x18\x02 \x03(\x0b\x32/.penstock.api.connector.v1.TaskPlan.ConfigEntry\x12\x35\n\npartitions\x18\x03 \x03(\x0b\x32!.penstock.api.record.v1.Partition\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc1\x01\n\x0c\x41pplyRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x36\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32&.penstock.api.connector.v1.ApplyAction\x12\x37\n\x0clast_applied\x18\x03 \x01(\x0b\x32!.penstock.api.connector.v1.TargetJ\x04\x08\x04\x10\x05R\x07\x64ry_run\"X\n\rApplyResponse\x12\x0f\n\x07\x61\x63tions\x18\x01 \x03(\t\x12\x36\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\"\x90\x01\n\x13\x41lterOffsetsRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x35\n\npartitions\x18\x02 \x03(\x0b\x32!.penstock.api.record.v1.Partition\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"`\n\x14\x41lterOffsetsResponse\x12\x35\n\npartitions\x18\x01 \x03(\x0b\x32!.penstock.api.record.v1.PartitionJ\x04\x08\x02\x10\x03R\x0b\x64iagnostics\"\xb9\x01\n\x0eMonitorRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x32\n\x05tasks\x18\x03 \x03(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\x11\n\tmax_tasks\x18\x04 \x01(\r\x12\x12\n\nmore_tasks\x18\x05 \x01(\x08J\x04\x08\x02\x10\x03R\x13\x61nswered_request_id\"\xbb\x02\n\x0fMonitorResponse\x12\x33\n\x06replan\x18\x02 \x01(\x0b\x32!.penstock.api.connector.v1.ReplanH\x00\x12\x37\n\ndiagnostic\x18\x05 \x01(\x0b\x32!.penstock.api.error.v1.DiagnosticH\x00\x12\x37\n\x08progress\x18\x06 \x01(\x0b\x32#.penstock.api.connector.v1.ProgressH\x00\x12:\n\x06opened\x18\x07 \x01(\x0b\x32(.penstock.api.connector.v1.MonitorOpenedH\x00\x42\x06\n\x04kindJ\x04\x08\x01\x10\x02J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05R\nrequest_idR\x10partition_changeR\rconfig_update\"C\n\rMonitorOpened\x12\x32\n\x0fheartbeat_every\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x18\n\x06Replan\x12\x0e\n\x06reason\x18\x01 \x01(\t*\x8e\x01\n\x0b\x41pplyAction\x12\x1c\n\x18\x41PPLY_ACTION_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41PPLY_ACTION_CREATE\x10\x01\x12\x17\n\x13\x41PPLY_ACTION_UPDATE\x10\x02\x12\x17\n\x13\x41PPLY_ACTION_DELETE\x10\x03\x12\x16\n\x12\x41PPLY_ACTION_RESET\x10\x04\x32\x84\x06\n\x10\x43onnectorService\x12u\n\x0eValidateConfig\x12\x30.penstock.api.connector.v1.ValidateConfigRequest\x1a\x31.penstock.api.connector.v1.ValidateConfigResponse\x12z\n\x0f\x43heckConnection\x12\x31.penstock.api.connector.v1.CheckConnectionRequest\x1a\x32.penstock.api.connector.v1.CheckConnectionResponse0\x01\x12q\n\x0cListDatasets\x12..penstock.api.connector.v1.ListDatasetsRequest\x1a/.penstock.api.connector.v1.ListDatasetsResponse0\x01\x12W\n\x04Plan\x12&.penstock.api.connector.v1.PlanRequest\x1a\'.penstock.api.connector.v1.PlanResponse\x12Z\n\x05\x41pply\x12\'.penstock.api.connector.v1.ApplyRequest\x1a(.penstock.api.connector.v1.ApplyResponse\x12o\n\x0c\x41lterOffsets\x12..penstock.api.connector.v1.AlterOffsetsRequest\x1a/.penstock.api.connector.v1.AlterOffsetsResponse\x12\x64\n\x07Monitor\x12).penstock.api.connector.v1.MonitorRequest\x1a*.penstock.api.connector.v1.MonitorResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1penstock/api/connector/v1/connector_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\xa2\x02\n\x06Target\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12=\n\x06\x63onfig\x18\x03 \x03(\x0b\x32-.penstock.api.connector.v1.Target.ConfigEntry\x12?\n\x07secrets\x18\x04 \x03(\x0b\x32..penstock.api.connector.v1.Target.SecretsEntry\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x05\x10\x06R\x0e\x63onfig_version\"X\n\x15ValidateConfigRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.TargetJ\x04\x08\x02\x10\x03R\x06online\"\x9c\x01\n\x16ValidateConfigResponse\x12\x36\n\x06values\x18\x01 \x03(\x0b\x32&.penstock.api.connector.v1.ConfigValue\x12\x36\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32!.penstock.api.error.v1.DiagnosticJ\x04\x08\x03\x10\x04R\x0c\x63ommit_modes\"\xb1\x01\n\x0b\x43onfigValue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07visible\x18\x04 \x01(\x08\x12\x36\n\x0b\x64iagnostics\x18\x05 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x1a\n\x12recommended_values\x18\x06 \x03(\tB\x08\n\x06_valueJ\x04\x08\x03\x10\x04R\x0brecommended\"K\n\x16\x43heckConnectionRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\"\x94\x01\n\x17\x43heckConnectionResponse\x12\x0c\n\x04step\x18\x01 \x01(\t\x12\n\n\x02ok\x18\x02 \x01(\x08\x12\'\n\x04took\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\x0b\x64iagnostics\x18\x04 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\"H\n\x13ListDatasetsRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\"K\n\x14ListDatasetsResponse\x12\x33\n\x07\x64\x61taset\x18\x01 \x01(\x0b\x32\".penstock.api.connector.v1.Dataset\"\x99\x01\n\x07\x44\x61taset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x61taset\x18\x02 \x01(\t\x12\x14\n\x0c\x61rrow_schema\x18\x03 \x01(\x0c\x12\x13\n\x0bkey_columns\x18\x04 \x03(\t\x12\x10\n\x08selected\x18\x05 \x01(\x08\x12\x32\n\x07problem\x18\x06 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\"\x90\x01\n\x0bPlanRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x11\n\tmax_tasks\x18\x02 \x01(\r\x12;\n\x10known_partitions\x18\x03 \x03(\x0b\x32!.penstock.api.record.v1.Partition\"\xb7\x01\n\x0cPlanResponse\x12\x32\n\x05tasks\x18\x01 \x03(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\x35\n\npartitions\x18\x02 \x03(\x0b\x32!.penstock.api.record.v1.Partition\x12\x0f\n\x07monitor\x18\x05 \x01(\x08J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05R\x12retired_partitionsR\x0b\x64iagnostics\"\xc2\x01\n\x08TaskPlan\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12?\n\x06\x63onfig\x18\x02 \x03(\x0b\x32/.penstock.api.connector.v1.TaskPlan.ConfigEntry\x12\x35\n\npartitions\x18\x03 \x03(\x0b\x32!.penstock.api.record.v1.Partition\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc1\x01\n\x0c\x41pplyRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x36\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32&.penstock.api.connector.v1.ApplyAction\x12\x37\n\x0clast_applied\x18\x03 \x01(\x0b\x32!.penstock.api.connector.v1.TargetJ\x04\x08\x04\x10\x05R\x07\x64ry_run\"X\n\rApplyResponse\x12\x0f\n\x07\x61\x63tions\x18\x01 \x03(\t\x12\x36\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\"\x90\x01\n\x13\x41lterOffsetsRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x35\n\npartitions\x18\x02 \x03(\x0b\x32!.penstock.api.record.v1.Partition\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"`\n\x14\x41lterOffsetsResponse\x12\x35\n\npartitions\x18\x01 \x03(\x0b\x32!.penstock.api.record.v1.PartitionJ\x04\x08\x02\x10\x03R\x0b\x64iagnostics\"\xb9\x01\n\x0eMonitorRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x32\n\x05tasks\x18\x03 \x03(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\x11\n\tmax_tasks\x18\x04 \x01(\r\x12\x12\n\nmore_tasks\x18\x05 \x01(\x08J\x04\x08\x02\x10\x03R\x13\x61nswered_request_id\"\xbb\x02\n\x0fMonitorResponse\x12\x33\n\x06replan\x18\x02 \x01(\x0b\x32!.penstock.api.connector.v1.ReplanH\x00\x12\x37\n\ndiagnostic\x18\x05 \x01(\x0b\x32!.penstock.api.error.v1.DiagnosticH\x00\x12\x37\n\x08progress\x18\x06 \x01(\x0b\x32#.penstock.api.connector.v1.ProgressH\x00\x12:\n\x06opened\x18\x07 \x01(\x0b\x32(.penstock.api.connector.v1.MonitorOpenedH\x00\x42\x06\n\x04kindJ\x04\x08\x01\x10\x02J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05R\nrequest_idR\x10partition_changeR\rconfig_update\"C\n\rMonitorOpened\x12\x32\n\x0fheartbeat_every\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x18\n\x06Replan\x12\x0e\n\x06reason\x18\x01 \x01(\t*\x8e\x01\n\x0b\x41pplyAction\x12\x1c\n\x18\x41PPLY_ACTION_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41PPLY_ACTION_CREATE\x10\x01\x12\x17\n\x13\x41PPLY_ACTION_UPDATE\x10\x02\x12\x17\n\x13\x41PPLY_ACTION_DELETE\x10\x03\x12\x16\n\x12\x41PPLY_ACTION_RESET\x10\x04\x32\x84\x06\n\x10\x43onnectorService\x12u\n\x0eValidateConfig\x12\x30.penstock.api.connector.v1.ValidateConfigRequest\x1a\x31.penstock.api.connector.v1.ValidateConfigResponse\x12z\n\x0f\x43heckConnection\x12\x31.penstock.api.connector.v1.CheckConnectionRequest\x1a\x32.penstock.api.connector.v1.CheckConnectionResponse0\x01\x12q\n\x0cListDatasets\x12..penstock.api.connector.v1.ListDatasetsRequest\x1a/.penstock.api.connector.v1.ListDatasetsResponse0\x01\x12W\n\x04Plan\x12&.penstock.api.connector.v1.PlanRequest\x1a\'.penstock.api.connector.v1.PlanResponse\x12Z\n\x05\x41pply\x12\'.penstock.api.connector.v1.ApplyRequest\x1a(.penstock.api.connector.v1.ApplyResponse\x12o\n\x0c\x41lterOffsets\x12..penstock.api.connector.v1.AlterOffsetsRequest\x1a/.penstock.api.connector.v1.AlterOffsetsResponse\x12\x64\n\x07Monitor\x12).penstock.api.connector.v1.MonitorRequest\x1a*.penstock.api.connector.v1.MonitorResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,8 +41,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TARGET_SECRETSENTRY']._serialized_options = b'8\001'
   _globals['_TASKPLAN_CONFIGENTRY']._loaded_options = None
   _globals['_TASKPLAN_CONFIGENTRY']._serialized_options = b'8\001'
-  _globals['_APPLYACTION']._serialized_start=3120
-  _globals['_APPLYACTION']._serialized_end=3262
+  _globals['_APPLYACTION']._serialized_start=3148
+  _globals['_APPLYACTION']._serialized_end=3290
   _globals['_TARGET']._serialized_start=229
   _globals['_TARGET']._serialized_end=519
   _globals['_TARGET_CONFIGENTRY']._serialized_start=404
@@ -54,41 +54,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VALIDATECONFIGRESPONSE']._serialized_start=612
   _globals['_VALIDATECONFIGRESPONSE']._serialized_end=768
   _globals['_CONFIGVALUE']._serialized_start=771
-  _globals['_CONFIGVALUE']._serialized_end=920
-  _globals['_CHECKCONNECTIONREQUEST']._serialized_start=922
-  _globals['_CHECKCONNECTIONREQUEST']._serialized_end=997
-  _globals['_CHECKCONNECTIONRESPONSE']._serialized_start=1000
-  _globals['_CHECKCONNECTIONRESPONSE']._serialized_end=1148
-  _globals['_LISTDATASETSREQUEST']._serialized_start=1150
-  _globals['_LISTDATASETSREQUEST']._serialized_end=1222
-  _globals['_LISTDATASETSRESPONSE']._serialized_start=1224
-  _globals['_LISTDATASETSRESPONSE']._serialized_end=1299
-  _globals['_DATASET']._serialized_start=1302
-  _globals['_DATASET']._serialized_end=1455
-  _globals['_PLANREQUEST']._serialized_start=1458
-  _globals['_PLANREQUEST']._serialized_end=1602
-  _globals['_PLANRESPONSE']._serialized_start=1605
-  _globals['_PLANRESPONSE']._serialized_end=1788
-  _globals['_TASKPLAN']._serialized_start=1791
-  _globals['_TASKPLAN']._serialized_end=1985
+  _globals['_CONFIGVALUE']._serialized_end=948
+  _globals['_CHECKCONNECTIONREQUEST']._serialized_start=950
+  _globals['_CHECKCONNECTIONREQUEST']._serialized_end=1025
+  _globals['_CHECKCONNECTIONRESPONSE']._serialized_start=1028
+  _globals['_CHECKCONNECTIONRESPONSE']._serialized_end=1176
+  _globals['_LISTDATASETSREQUEST']._serialized_start=1178
+  _globals['_LISTDATASETSREQUEST']._serialized_end=1250
+  _globals['_LISTDATASETSRESPONSE']._serialized_start=1252
+  _globals['_LISTDATASETSRESPONSE']._serialized_end=1327
+  _globals['_DATASET']._serialized_start=1330
+  _globals['_DATASET']._serialized_end=1483
+  _globals['_PLANREQUEST']._serialized_start=1486
+  _globals['_PLANREQUEST']._serialized_end=1630
+  _globals['_PLANRESPONSE']._serialized_start=1633
+  _globals['_PLANRESPONSE']._serialized_end=1816
+  _globals['_TASKPLAN']._serialized_start=1819
+  _globals['_TASKPLAN']._serialized_end=2013
   _globals['_TASKPLAN_CONFIGENTRY']._serialized_start=404
   _globals['_TASKPLAN_CONFIGENTRY']._serialized_end=449
-  _globals['_APPLYREQUEST']._serialized_start=1988
-  _globals['_APPLYREQUEST']._serialized_end=2181
-  _globals['_APPLYRESPONSE']._serialized_start=2183
-  _globals['_APPLYRESPONSE']._serialized_end=2271
-  _globals['_ALTEROFFSETSREQUEST']._serialized_start=2274
-  _globals['_ALTEROFFSETSREQUEST']._serialized_end=2418
-  _globals['_ALTEROFFSETSRESPONSE']._serialized_start=2420
-  _globals['_ALTEROFFSETSRESPONSE']._serialized_end=2516
-  _globals['_MONITORREQUEST']._serialized_start=2519
-  _globals['_MONITORREQUEST']._serialized_end=2704
-  _globals['_MONITORRESPONSE']._serialized_start=2707
-  _globals['_MONITORRESPONSE']._serialized_end=3022
-  _globals['_MONITOROPENED']._serialized_start=3024
-  _globals['_MONITOROPENED']._serialized_end=3091
-  _globals['_REPLAN']._serialized_start=3093
-  _globals['_REPLAN']._serialized_end=3117
-  _globals['_CONNECTORSERVICE']._serialized_start=3265
-  _globals['_CONNECTORSERVICE']._serialized_end=4037
+  _globals['_APPLYREQUEST']._serialized_start=2016
+  _globals['_APPLYREQUEST']._serialized_end=2209
+  _globals['_APPLYRESPONSE']._serialized_start=2211
+  _globals['_APPLYRESPONSE']._serialized_end=2299
+  _globals['_ALTEROFFSETSREQUEST']._serialized_start=2302
+  _globals['_ALTEROFFSETSREQUEST']._serialized_end=2446
+  _globals['_ALTEROFFSETSRESPONSE']._serialized_start=2448
+  _globals['_ALTEROFFSETSRESPONSE']._serialized_end=2544
+  _globals['_MONITORREQUEST']._serialized_start=2547
+  _globals['_MONITORREQUEST']._serialized_end=2732
+  _globals['_MONITORRESPONSE']._serialized_start=2735
+  _globals['_MONITORRESPONSE']._serialized_end=3050
+  _globals['_MONITOROPENED']._serialized_start=3052
+  _globals['_MONITOROPENED']._serialized_end=3119
+  _globals['_REPLAN']._serialized_start=3121
+  _globals['_REPLAN']._serialized_end=3145
+  _globals['_CONNECTORSERVICE']._serialized_start=3293
+  _globals['_CONNECTORSERVICE']._serialized_end=4065
 # @@protoc_insertion_point(module_scope)

@@ -67,16 +67,18 @@ class ValidateConfigResponse(_message.Message):
     def __init__(self, values: _Optional[_Iterable[_Union[ConfigValue, _Mapping]]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
 class ConfigValue(_message.Message):
-    __slots__ = ("name", "value", "visible", "diagnostics")
+    __slots__ = ("name", "value", "visible", "diagnostics", "recommended_values")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     VISIBLE_FIELD_NUMBER: _ClassVar[int]
     DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
+    RECOMMENDED_VALUES_FIELD_NUMBER: _ClassVar[int]
     name: str
     value: str
     visible: bool
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
-    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., visible: bool = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
+    recommended_values: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., visible: bool = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., recommended_values: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CheckConnectionRequest(_message.Message):
     __slots__ = ("target",)

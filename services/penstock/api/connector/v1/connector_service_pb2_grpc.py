@@ -77,7 +77,8 @@ class ConnectorServiceServicer(object):
     """
 
     def ValidateConfig(self, request, context):
-        """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings.
+        """ValidateConfig checks the values of a configuration. It returns the value or default of each key, how a form shows it, and the
+        findings. It changes nothing and connects to nothing: forms call it after every change, also of an incomplete configuration.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,7 +34,9 @@ class ConnectorServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ConnectorServiceAsyncStub: ...
     ValidateConfig: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.ValidateConfigRequest, _connector_service_pb2.ValidateConfigResponse]
-    """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings."""
+    """ValidateConfig checks the values of a configuration. It returns the value or default of each key, how a form shows it, and the
+    findings. It changes nothing and connects to nothing: forms call it after every change, also of an incomplete configuration.
+    """
     CheckConnection: _grpc.UnaryStreamMultiCallable[_connector_service_pb2.CheckConnectionRequest, _connector_service_pb2.CheckConnectionResponse]
     """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step."""
     ListDatasets: _grpc.UnaryStreamMultiCallable[_connector_service_pb2.ListDatasetsRequest, _connector_service_pb2.ListDatasetsResponse]
@@ -80,7 +82,9 @@ class ConnectorServiceAsyncStub(ConnectorServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ValidateConfig: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.ValidateConfigRequest, _connector_service_pb2.ValidateConfigResponse]  # type: ignore[assignment]
-    """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings."""
+    """ValidateConfig checks the values of a configuration. It returns the value or default of each key, how a form shows it, and the
+    findings. It changes nothing and connects to nothing: forms call it after every change, also of an incomplete configuration.
+    """
     CheckConnection: _aio.UnaryStreamMultiCallable[_connector_service_pb2.CheckConnectionRequest, _connector_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
     """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step."""
     ListDatasets: _aio.UnaryStreamMultiCallable[_connector_service_pb2.ListDatasetsRequest, _connector_service_pb2.ListDatasetsResponse]  # type: ignore[assignment]
@@ -129,7 +133,9 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.ValidateConfigRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_connector_service_pb2.ValidateConfigResponse, _abc.Awaitable[_connector_service_pb2.ValidateConfigResponse]]:
-        """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings."""
+        """ValidateConfig checks the values of a configuration. It returns the value or default of each key, how a form shows it, and the
+        findings. It changes nothing and connects to nothing: forms call it after every change, also of an incomplete configuration.
+        """
 
     @_abc_1.abstractmethod
     def CheckConnection(

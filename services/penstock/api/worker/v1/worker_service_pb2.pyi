@@ -222,16 +222,18 @@ class ValidateConnectorRequest(_message.Message):
     def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ...) -> None: ...
 
 class ValidateConnectorResponse(_message.Message):
-    __slots__ = ("diagnostics", "kind", "values", "secret_keys")
+    __slots__ = ("diagnostics", "kind", "values", "secret_keys", "added_keys")
     DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     SECRET_KEYS_FIELD_NUMBER: _ClassVar[int]
+    ADDED_KEYS_FIELD_NUMBER: _ClassVar[int]
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
     kind: _config_service_pb2.ConnectorKind
     values: _containers.RepeatedCompositeFieldContainer[_connector_service_pb2.ConfigValue]
     secret_keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., kind: _Optional[_Union[_config_service_pb2.ConnectorKind, str]] = ..., values: _Optional[_Iterable[_Union[_connector_service_pb2.ConfigValue, _Mapping]]] = ..., secret_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    added_keys: _containers.RepeatedCompositeFieldContainer[_plugin_service_pb2.ConfigKey]
+    def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., kind: _Optional[_Union[_config_service_pb2.ConnectorKind, str]] = ..., values: _Optional[_Iterable[_Union[_connector_service_pb2.ConfigValue, _Mapping]]] = ..., secret_keys: _Optional[_Iterable[str]] = ..., added_keys: _Optional[_Iterable[_Union[_plugin_service_pb2.ConfigKey, _Mapping]]] = ...) -> None: ...
 
 class DescribeConnectorRequest(_message.Message):
     __slots__ = ("name", "version")
