@@ -7,6 +7,7 @@ import pytest
 
 from penstock_builtin.file_source import FileSource, FileSourceConfig
 from penstock_connector import ConfigError, DataError
+from penstock_connector._config import parse_config
 
 
 def code_of(reader):
@@ -172,3 +173,25 @@ def test_what_cannot_mean_anything_is_refused(keys, path):
     with pytest.raises(ConfigError) as caught:
         FileSourceConfig(**keys)
     assert caught.value.config_path == path
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"),
+    [
+        ("text", {"text.regex", "encoding"}),
+        ("csv", {"csv.header", "encoding"}),
+        ("parquet", {"nanoseconds"}),
+        ("none such", set()),
+    ],
+)
+def test_a_form_shows_the_keys_of_the_format_alone(form, shown):
+    hints = FileSourceConfig.key_hints({"format": form})
+    asked = {"text.regex", "csv.header", "encoding", "nanoseconds"}
+    assert {name for name in asked if hints[name].visible} == shown
+
+
+def test_a_form_offers_compressions_that_the_format_has():
+    offered = FileSourceConfig.key_hints({"format": "avro"})["compression"]
+    for text in offered.recommended_values:
+        parse_config(FileSourceConfig, {"path": "x", "format": "avro", "compression": text})
+    assert "compression" not in FileSourceConfig.key_hints({"format": "csv"})

@@ -73,7 +73,16 @@ func (c *control) ValidateConfig(
 			return nil, failure
 		}
 	}
-	return validation(kind, withoutReach(given), errs), nil
+	hints, failure := kind.keyHints(withoutReach(target.GetConfig()))
+	if failure != nil {
+		return nil, failure
+	}
+	response := validation(kind, withoutReach(given), errs)
+	for _, value := range response.Values {
+		hint := hints[value.Name]
+		value.Visible, value.RecommendedValues = !hint.Hidden, hint.RecommendedValues
+	}
+	return response, nil
 }
 
 func validation(kind *kind, given map[string]string, errs []*Error) *connectorv1.ValidateConfigResponse {

@@ -43,6 +43,7 @@ type kind struct {
 
 	read      func(given map[string]string) (any, []*Error)
 	validate  func(config any) []*Error
+	hints     func(values map[string]string) map[string]KeyHint // nil: none
 	check     func(ctx context.Context, config any) error
 	plan      func(config any, maxTasks int, known []Partition) ([]Partition, error)
 	alter     func(config any, partitions []Partition, dryRun bool) ([]Partition, error)

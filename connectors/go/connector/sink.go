@@ -176,6 +176,10 @@ type SinkSpec[C any] struct {
 	New func() Sink[C]
 	// Validate returns what is wrong with values that all have the right type. Pure.
 	Validate func(config C) []*Error
+	// KeyHints returns how a form shows keys beside the other values, by name; it shows the others
+	// as they are. The texts are those of a configuration that may be incomplete and wrong, with
+	// defaults; no secret is among them. Pure.
+	KeyHints func(values map[string]string) map[string]KeyHint
 	// Check tries whether the outside can be reached and allows what is needed.
 	Check func(ctx context.Context, config C) error
 	// AlterOffsets looks at offsets that a person wants to set while it is stopped, and changes them
@@ -205,6 +209,10 @@ type TransactionalSpec[C any] struct {
 	New func() TransactionalSink[C]
 	// Validate returns what is wrong with values that all have the right type. Pure.
 	Validate func(config C) []*Error
+	// KeyHints returns how a form shows keys beside the other values, by name; it shows the others
+	// as they are. The texts are those of a configuration that may be incomplete and wrong, with
+	// defaults; no secret is among them. Pure.
+	KeyHints func(values map[string]string) map[string]KeyHint
 	// Check tries whether the outside can be reached and allows what is needed.
 	Check func(ctx context.Context, config C) error
 	// AlterOffsets looks at offsets that a person wants to set while it is stopped, and changes them

@@ -150,6 +150,10 @@ type SourceSpec[C any] struct {
 	New func() Source[C]
 	// Validate returns what is wrong with values that all have the right type. Pure.
 	Validate func(config C) []*Error
+	// KeyHints returns how a form shows keys beside the other values, by name; it shows the others
+	// as they are. The texts are those of a configuration that may be incomplete and wrong, with
+	// defaults; no secret is among them. Pure.
+	KeyHints func(values map[string]string) map[string]KeyHint
 	// Check tries whether the outside can be reached and allows what is needed.
 	Check func(ctx context.Context, config C) error
 	// Plan returns the partitions to read; the host spreads them over at most maxTasks tasks. It

@@ -6,6 +6,7 @@ import (
 
 func (s SourceSpec[C]) kind() *kind {
 	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
+	made.hints = s.KeyHints
 	made.apply = appliesOf(s.Apply)
 	made.isSource = true
 	made.lookEvery = s.MonitorEvery
@@ -41,6 +42,7 @@ func (s SourceSpec[C]) kind() *kind {
 
 func (s SinkSpec[C]) kind() *kind {
 	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
+	made.hints = s.KeyHints
 	made.apply = appliesOf(s.Apply)
 	made.modes = []CommitMode{CommitHost}
 	if s.Idempotent {
@@ -56,6 +58,7 @@ func (s SinkSpec[C]) kind() *kind {
 
 func (s TransactionalSpec[C]) kind() *kind {
 	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
+	made.hints = s.KeyHints
 	made.apply = appliesOf(s.Apply)
 	made.modes = s.Modes
 	if len(made.modes) == 0 {

@@ -192,6 +192,32 @@ def test_defaults_are_shown_as_people_write_them(bed):
     assert keys["mode"].type == "enum"
 
 
+def form(bed, **config):
+    target = pb.Target(connector="moody-source", config=config)
+    answer = ConnectorServiceStub(bed.channel).ValidateConfig(
+        pb.ValidateConfigRequest(target=target), metadata=bed.metadata, timeout=60
+    )
+    return {value.name: value for value in answer.values}
+
+
+def test_a_form_offers_and_hides_what_the_other_values_say_without_secrets(bed):
+    shown = form(bed, mode="lost", password="s3cr3t", every="wrong")
+    assert list(shown["keys"].recommended_values) == ["a", "wrong"]
+    assert not shown["room"].visible, "it was told a secret"
+    assert shown["keys"].visible
+    assert list(form(bed, mode="lost")["keys"].recommended_values) == ["a", "20ms"]
+    assert form(bed)["room"].visible
+
+
+@pytest.mark.parametrize(
+    ("mode", "code"), [("panic", "connector.defect"), ("nowhere", "config.unknown_hint")]
+)
+def test_a_form_that_its_author_broke_is_a_defect(bed, mode, code):
+    with pytest.raises(grpc.RpcError) as caught:
+        form(bed, mode=mode)
+    assert RemoteError(caught.value).code == code
+
+
 def test_rules_over_several_values_and_the_outside_are_asked(bed):
     target = pb.Target(connector="moody-source", config={"keys": "a,b,c,d"})
     stub = ConnectorServiceStub(bed.channel)

@@ -8,7 +8,8 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 - `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once;
   `Refused`, `FailedRowsError`: rows that can never be written
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
-- `key`: configuration keys; `Pattern`: those that mean names by a regular expression
+- `key`: configuration keys; `KeyHint`: how forms show them; `Pattern`: those that mean names by a
+  regular expression
 - `penstock_connector.tables`: a kit for sinks of tables; `penstock_connector.staging`: rows that
   wait for their transaction, in memory and files
 - `penstock_connector.messages`: rows ↔ messages of brokers, by converters;
@@ -23,7 +24,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 - `trace_parent`: the trace that a call of the host is a part of
 """
 
-from penstock_connector._config import CompatibilityKey, key
+from penstock_connector._config import CompatibilityKey, KeyHint, key
 from penstock_connector._connector import ApplyAction, Connector, NoConfig
 from penstock_connector._errors import (
     AuthError,
@@ -60,6 +61,7 @@ __all__ = [
     "Dataset",
     "FailedRowsError",
     "FencedError",
+    "KeyHint",
     "Monitor",
     "NoConfig",
     "OffsetLostError",

@@ -55,6 +55,30 @@ class WithCompatibilityKeys(typing.Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class KeyHint:
+    """How a form shows a key beside the other values: the values that it offers, all of them valid
+    (empty: the choices of the key), and whether it shows the key at all.
+    """
+
+    recommended_values: Sequence[str] = ()
+    visible: bool = True
+
+
+@typing.runtime_checkable
+class WithKeyHints(typing.Protocol):
+    """The type of a configuration whose keys depend on each other in a form."""
+
+    @classmethod
+    def key_hints(cls, values: Mapping[str, str]) -> Mapping[str, KeyHint]:
+        """Return the hints of keys, by name; a form shows the others as they are.
+
+        `values` are the texts of a configuration that may be incomplete and wrong, with defaults;
+        no secret is among them. Called after every change in a form: it reads and connects to
+        nothing.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class KeyMeta:
     """What `key` says about a field."""
 
@@ -220,6 +244,31 @@ def compatibility_keys(config_type: type, given: Mapping[str, str]) -> dict[str,
         name: config_type.compatibility_key(name, given[name]) for name in given if name not in keys
     }
     return {name: key for name, key in found.items() if key is not None}
+
+
+def key_hints(config_type: type, given: Mapping[str, str]) -> Mapping[str, KeyHint]:
+    """Return how a form shows keys of a configuration. `given` has no secrets.
+
+    Raises:
+        TypeError: a hint is about something that is no key.
+    """
+    if not issubclass(config_type, WithKeyHints):
+        return {}
+    keys = keys_of(config_type)
+    values = {
+        key.name: key.text(key.default) for key in keys.values() if key.default not in (None, {})
+    }
+    values |= given
+    shown = {
+        name: text
+        for name, text in values.items()
+        if name not in keys or not keys[name].meta.sensitive
+    }
+    hints = config_type.key_hints(shown)
+    unknown = sorted(hints.keys() - keys.keys())
+    if unknown:
+        raise TypeError(f"{config_type.__name__}.key_hints: there is no key {unknown[0]!r}")
+    return hints
 
 
 def _unknown_key(

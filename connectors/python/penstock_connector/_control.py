@@ -22,7 +22,13 @@ from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock_connector._alterable import Alterable
 from penstock_connector._calls import fail, refuse_unimplemented
-from penstock_connector._config import WithUnusedKeys, compatibility_keys, keys_of, read_config
+from penstock_connector._config import (
+    WithUnusedKeys,
+    compatibility_keys,
+    key_hints,
+    keys_of,
+    read_config,
+)
 from penstock_connector._connector import ApplyAction, Connector
 from penstock_connector._connectors import Connectors, configure
 from penstock_connector._errors import ConnectorError, as_connector_error
@@ -180,6 +186,7 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
                 shown = given.get(key.name, key.text(key.default))
                 if key.name in given or key.default is not None:
                     value.value = shown
+        _add_hints(values, kind.config_type, {n: v for n, v in names.items() if n in target.config})
         for name, theirs in compatibility_keys(kind.config_type, names).items():
             if theirs.why and not theirs.refused:
                 values[name].diagnostics.append(_no_effect(name, theirs.why))
@@ -234,6 +241,14 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
     def _check_outside(self, target: pb.Target) -> None:
         kind = self._connectors.find(target.connector, Connector)
         kind.check(configure(kind, target))
+
+
+def _add_hints(
+    values: Mapping[str, pb.ConfigValue], config_type: type, given: Mapping[str, str]
+) -> None:
+    for name, hint in key_hints(config_type, given).items():
+        values[name].visible = hint.visible
+        values[name].recommended_values.extend(hint.recommended_values)
 
 
 def _datasets(

@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import grpc
 import pytest
 
-from penstock_connector import ConfigError, Source, key
+from penstock.api.connector.v1 import connector_service_pb2 as pb
+from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
+from penstock_connector import ConfigError, KeyHint, Source, key
 from penstock_connector._config import (
     keys_of,
     parse_config,
@@ -14,7 +17,7 @@ from penstock_connector._config import (
     parse_size,
     read_config,
 )
-from penstock_connector.testing import validate
+from penstock_connector.testing import RemoteError, Testbed, validate
 
 
 @dataclass(frozen=True)
@@ -183,3 +186,62 @@ def test_a_mapping_has_all_keys_with_its_prefix():
         ("converter", "string"),
         ("converter.*", "string"),
     ]
+
+
+@dataclass(frozen=True)
+class FormConfig:
+    """Whose form depends on the mode."""
+
+    mode: str = key("file", doc="Where.", choices=("file", "table", "broken"))
+    path: str = key("", doc="Of a file.")
+    part: str = key("", doc="Of what there is.")
+    password: str = key("", doc="To get in.", type="password")
+    more: Mapping[str, str] = key(doc="More keys.")
+
+    @classmethod
+    def key_hints(cls, values):
+        if values.get("mode") == "broken":
+            return {"pth": KeyHint()}
+        return {
+            "path": KeyHint(visible=values["mode"] == "file"),
+            "part": KeyHint(sorted(values)),
+        }
+
+
+class Former(Source[FormConfig]):
+    """A source with a form."""
+
+    name = "former"
+    config_type = FormConfig
+
+
+def form_of(bed, config, secrets=()):
+    target = pb.Target(connector="former", config=config, secrets=dict(secrets))
+    answer = ConnectorServiceStub(bed.channel).ValidateConfig(
+        pb.ValidateConfigRequest(target=target), metadata=bed.metadata, timeout=60
+    )
+    return {value.name: value for value in answer.values}
+
+
+def test_a_form_shows_what_the_other_values_say():
+    with Testbed(Former) as bed:
+        assert form_of(bed, {})["path"].visible
+        assert not form_of(bed, {"mode": "table"})["path"].visible
+        assert form_of(bed, {"mode": "table"})["mode"].visible
+        wrong = form_of(bed, {"mode": "none such", "unknown": "1"})
+        assert not wrong["path"].visible, "also of what is wrong"
+        assert list(wrong["part"].recommended_values) == ["mode", "part", "path", "unknown"]
+
+
+def test_a_form_is_made_without_secrets():
+    with Testbed(Former) as bed:
+        shown = form_of(
+            bed, {"password": "plain", "more.a": "1"}, {"path": "looked up", "key": "k"}
+        )
+        assert list(shown["part"].recommended_values) == ["mode", "more.a", "part", "path"]
+
+
+def test_a_hint_about_no_key_is_a_defect():
+    with Testbed(Former) as bed, pytest.raises(grpc.RpcError) as caught:
+        form_of(bed, {"mode": "broken"})
+    assert "pth" in str(RemoteError(caught.value))

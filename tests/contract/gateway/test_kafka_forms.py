@@ -167,3 +167,16 @@ def test_names_without_end_do_not_make_forms_without_end(form):
     assert "transforms.t100.type" not in {
         name for name, key in keys.items() if key["definition"]["group"]
     }
+
+
+def test_a_plugin_hides_and_offers_by_the_other_values(form):
+    def shown(**config):
+        _, keys = form(config, "file-source")
+        return {name: key["value"] for name, key in keys.items()}
+
+    text, csv, avro = shown(), shown(format="csv"), shown(format="avro")
+    assert not text["csv.header"]["visible"]
+    assert csv["csv.header"]["visible"]
+    assert not csv["text.regex"]["visible"]
+    assert csv["compression"]["recommended_values"] == ["auto", "none", "gzip", "zstd"]
+    assert avro["compression"]["recommended_values"] == ["auto", "none"]

@@ -88,6 +88,19 @@ def test_what_a_task_holds_until_it_has_ended_is_no_leak():
     assert result.outcome is Outcome.PASS, result.reason
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("hides.required", "folder is hidden, and reported as missing"),
+        ("drops.keys", "no value of"),
+    ],
+)
+def test_a_form_that_hides_or_leaves_out_what_it_needs_is_found(words, why):
+    (case,) = load_spec().select(["config.form"]).cases
+    result = result_of(case, "rude.py", words)
+    assert (result.outcome, why in result.reason) == (Outcome.FAIL, True), result
+
+
 def test_a_good_plugin_breaks_nothing():
     """All cases at once, with all of its connectors."""
     command = (sys.executable, str(PLUGINS / "good.py"))

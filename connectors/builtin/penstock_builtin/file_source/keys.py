@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,13 +11,25 @@ from pyarrow.types import is_nested
 
 from penstock_builtin.file_source.declared import joined_items, parse_columns
 from penstock_builtin.places.port import Names
-from penstock_connector import ConfigError, Pattern, key
+from penstock_connector import ConfigError, KeyHint, Pattern, key
 
 LINES: Final = frozenset({"text", "csv", "jsonl"})
 """Formats whose files are lines, and may be compressed or grow. The others are containers."""
 
 _ONE_BYTE: Final = (("csv.delimiter", 1, 1), ("csv.quote", 0, 1), ("csv.escape", 0, 1))
 """Keys of characters, with the fewest and the most bytes of their values."""
+
+
+_FORMATS: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(("encoding", "invalid.utf8", "max.line.bytes"), LINES),
+    **dict.fromkeys(
+        ("csv.delimiter", "csv.quote", "csv.escape", "csv.null", "csv.header", "csv.columns"),
+        frozenset({"csv"}),
+    ),
+    "text.regex": frozenset({"text"}),
+    "nanoseconds": frozenset({"parquet", "avro"}),
+}
+"""Keys that mean something in some formats alone."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +147,16 @@ class ReadingKeys:
             raise _wrong("compression", f"{self.format} compresses by itself: leave it out")
         self._refuse_useless_types()
         self.names  # noqa: B018 - raises for what is no pattern
+
+    @classmethod
+    def key_hints(cls, values: Mapping[str, str]) -> Mapping[str, KeyHint]:
+        """Return the keys that a form hides because they are about other formats."""
+        form = values.get("format", "")
+        hidden = {name for name, formats in _FORMATS.items() if form not in formats}
+        hints = {name: KeyHint(visible=name not in hidden) for name in _FORMATS}
+        if form not in LINES:  # the containers compress by themselves
+            hints["compression"] = KeyHint(("auto", "none"))
+        return hints
 
     def _refuse_useless_types(self) -> None:
         """Types are of formats that have none, and lists and structs of JSON alone."""

@@ -173,9 +173,25 @@ func dictionary() arrow.RecordBatch {
 	return builder.NewRecordBatch()
 }
 
+// hints offers a partition in the modes that stop at one, and tells what it was given.
+func hints(values map[string]string) map[string]connector.KeyHint {
+	switch values["mode"] {
+	case "panic":
+		panic("as it was told")
+	case "nowhere":
+		return map[string]connector.KeyHint{"no.key": {}}
+	case "lost":
+		_, told := values["password"]
+		return map[string]connector.KeyHint{
+			"keys": {RecommendedValues: []string{"a", values["every"]}}, "room": {Hidden: !told},
+		}
+	}
+	return nil
+}
+
 func main() {
 	connector.Serve(connector.Plugin{Version: "1.2.3"}, connector.SourceSpec[config]{
 		Name: "moody-source", Bounded: true, Plan: plan, Check: check, Validate: validate, Monitor: watch,
-		New: func() connector.Source[config] { return &moody{} },
+		New: func() connector.Source[config] { return &moody{} }, KeyHints: hints,
 	}, sink, stored, following)
 }

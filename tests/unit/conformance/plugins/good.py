@@ -18,6 +18,7 @@ from penstock_connector import (
     DataError,
     Dataset,
     FencedError,
+    KeyHint,
     OffsetLostError,
     Sink,
     Source,
@@ -45,6 +46,10 @@ class Config:
     password: str = key("", doc="For the door.", type="password")
     batch_rows: int = key(5, doc="Rows of a batch.")
     length: int = key(0, doc="Characters of the text of every row; 0: as it is.")
+
+    @classmethod
+    def key_hints(cls, values):
+        return {"batch.rows": KeyHint(("5", "10")), "length": KeyHint(visible="folder" in values)}
 
 
 class Door:

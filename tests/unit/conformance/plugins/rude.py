@@ -216,6 +216,28 @@ def config_required():
 config_unknown_key = config_wrong_type = config_wrong_value = config_required
 
 
+def config_form():
+    """Offer a value that is refused."""
+    replace(good.Config, "key_hints", lambda values: {"batch.rows": good.KeyHint(("5", "0"))})
+
+
+def hides_required():
+    """Hide a key, and miss it."""
+    replace(good.Config, "key_hints", lambda values: {"folder": good.KeyHint(visible=False)})
+
+
+def drops_keys():
+    """Leave keys that were not given out of the form."""
+
+    def drop(answer, target):
+        kept = [value for value in answer.values if value.name in target.config]
+        del answer.values[:]
+        answer.values.extend(kept)
+        return answer
+
+    replace_validation(drop)
+
+
 def config_check():
     async def say_nothing(self, request, context):
         for _ in ():

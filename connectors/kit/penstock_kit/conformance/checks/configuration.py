@@ -36,6 +36,8 @@ _NONSENSE: Final = "~ no such value ~"
 _STRICT_TYPES: Final = frozenset({"boolean", "int", "long", "double", "duration", "size"})
 """Types for which that is not a value, for any connector."""
 _UNKNOWN: Final = "conformance.no.such.key"
+_MAX_TRIED: Final = 20
+"""Recommended values of a key that are tried."""
 _CANARY: Final = "canary-7f3a9c51e2"
 
 
@@ -93,6 +95,40 @@ async def wrong_value(bench: Bench, case: Case) -> None:
         for key, value in bench.declaration.wrong.items():
             target = sandbox.target(**{key: sandbox.expand(value)})
             await _check_refused(bench, target, key, f"{key}={value!r}")
+
+
+@case("config.form")
+async def form(bench: Bench, case: Case) -> None:
+    """Each key has its place in the form of any configuration, the empty one, too. A recommended
+    value is valid, and a hidden key is not reported as missing.
+    """
+    plugin = await bench.shared_plugin()
+    async with bench.sandbox() as sandbox:
+        for target in (pb.Target(connector=bench.name), sandbox.target()):
+            request = pb.ValidateConfigRequest(target=target)
+            answer = await call(plugin.connectors.ValidateConfig, request, plugin.metadata)
+            _check_form(bench, answer.values)
+        for value in answer.values:
+            for text in value.recommended_values[:_MAX_TRIED]:
+                await _check_recommended(bench, sandbox.target(**{value.name: text}), value.name)
+
+
+def _check_form(bench: Bench, values: Sequence[pb.ConfigValue]) -> None:
+    names = [value.name for value in values]
+    left_out = [key.name for key in bench.spec.config_keys if key.name not in names]
+    require(not left_out, f"ValidateConfig has no value of {', '.join(left_out[:5])}")
+    require(len(set(names)) == len(names), "ValidateConfig has a key twice")
+    for value in values:
+        errors = [one.code for one in value.diagnostics if _is_error(one)]
+        missed = not value.visible and "config.missing" in errors
+        require(not missed, f"{value.name} is hidden, and reported as missing")
+
+
+async def _check_recommended(bench: Bench, target: pb.Target, key: str) -> None:
+    found = [d for d in await _validate(bench, target) if _is_error(d) and d.config_path == key]
+    require(
+        not found, f"{key} has a recommended value that is refused: {format_diagnostics(found)}"
+    )
 
 
 @case("config.check")
