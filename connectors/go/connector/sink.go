@@ -184,7 +184,8 @@ type SinkSpec[C any] struct {
 	Check func(ctx context.Context, config C) error
 	// AlterOffsets looks at offsets that a person wants to set while it is stopped, and changes them
 	// outside unless it is a dry run. A ConfigError refuses them; else it returns the same
-	// partitions, with the offsets that the host is to store: those that are nil are taken away.
+	// partitions, each under its own key, with the offsets that the host is to store: those that are
+	// nil are taken away.
 	// A partition's key is its topic and number, its offset that of the next row. Idempotent: it may
 	// come again. The default has no say in it.
 	AlterOffsets func(config C, partitions []Partition, dryRun bool) ([]Partition, error)
@@ -217,7 +218,8 @@ type TransactionalSpec[C any] struct {
 	Check func(ctx context.Context, config C) error
 	// AlterOffsets looks at offsets that a person wants to set while it is stopped, and changes them
 	// outside unless it is a dry run. A ConfigError refuses them; else it returns the same
-	// partitions, with the offsets that the host is to store: those that are nil are taken away.
+	// partitions, each under its own key, with the offsets that the host is to store: those that are
+	// nil are taken away.
 	// A partition's key is its topic and number, its offset that of the next row. Idempotent: it may
 	// come again. The default has no say in it.
 	AlterOffsets func(config C, partitions []Partition, dryRun bool) ([]Partition, error)

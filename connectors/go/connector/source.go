@@ -162,7 +162,8 @@ type SourceSpec[C any] struct {
 	Plan func(config C, maxTasks int, known []Partition) ([]Partition, error)
 	// AlterOffsets looks at offsets that a person wants to set while it is stopped, and changes them
 	// outside unless it is a dry run. A ConfigError refuses them; else it returns the same
-	// partitions, with the offsets that the host is to store: those that are nil are taken away.
+	// partitions, each under its own key, with the offsets that the host is to store: those that are
+	// nil are taken away.
 	// Idempotent: it may come again. The default has no say in it.
 	AlterOffsets func(config C, partitions []Partition, dryRun bool) ([]Partition, error)
 	// Apply sets up, changes or removes what the connector owns outside, and returns what was done, one

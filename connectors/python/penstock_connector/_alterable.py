@@ -28,7 +28,8 @@ class Alterable(Connector[C]):
             dry_run: Only look: nothing is changed outside.
 
         Returns:
-            The same partitions, with the offsets that the host is to store.
+            The same partitions, with the offsets that the host is to store. One that a person named
+            as another product does is returned under its own key.
         """
         return partitions
 

@@ -54,7 +54,8 @@ def test_what_a_connector_can_go_on_from_is_stored(gateway, read):
 @pytest.mark.parametrize(
     ("partition", "offset", "said"),
     [
-        ({"filename": "FILE"}, {"position": 4}, "is no file"),
+        ({"path": "FILE"}, {"position": 4}, "is no file"),
+        ({"filename": "FILE"}, {"position": -1}, "`position` of FILE is -1"),
         ({"file": "FILE"}, {"position": -1}, "`position` of FILE is -1"),
         ({"file": "FILE"}, {"position": "4"}, "`position` of FILE is '4'"),
         ({"file": "FILE"}, {"line": 4}, "the offset of FILE has no `position`"),
@@ -73,6 +74,21 @@ def test_what_it_cannot_go_on_from_is_refused_and_nothing_changes(
     assert said.replace("FILE", file) in answer.json()["message"]
     assert "It is" in answer.json()["fix"] or "A file is" in answer.json()["fix"]
     assert offsets(gateway, path) == before
+
+
+def test_the_partition_of_kafka_connects_file_stream_source_is_taken_as_ours(gateway, read):
+    """kcctl and scripts send what Kafka Connect showed."""
+    file, path = read
+    theirs = {"partition": {"filename": file}, "offset": {"position": 4}}
+    answer = patched(gateway, path, theirs)
+    assert (answer.status_code, answer.json()) == (200, {"message": TOLD.format("altered")})
+    found = [one for one in offsets(gateway, path) if one["partition"] != {"find": file}]
+    assert found == [{"partition": {"file": file}, "offset": {"position": 4}}]
+    twice = patched(gateway, path, theirs, {"partition": {"file": file}, "offset": {"position": 0}})
+    assert (twice.status_code, twice.json()["code"]) == (400, "file.bad_offset")
+    assert "is named twice" in twice.json()["message"]
+    assert patched(gateway, path, {**theirs, "offset": None}).status_code == 200
+    assert all("file" not in one["partition"] for one in offsets(gateway, path))
 
 
 def test_a_plugin_hears_of_a_new_a_changed_a_reset_and_a_deleted_connector(gateway, made, tmp_path):

@@ -113,6 +113,16 @@ def test_offsets_that_a_person_sets_come_back_as_values(kit, run):
     assert [(p.key, p.offset) for p in altered] == [(p.key, p.offset) for p in wanted]
 
 
+def test_a_partition_may_come_back_under_another_key(kit, run):
+    _, altered = altering(kit, run, renames="1")
+    assert [p.key for p in altered] == [{"own": 0}, {"own": 1}]
+
+
+def test_two_partitions_that_come_back_as_one_are_a_defect(kit, run):
+    with pytest.raises(InternalError, match="returned 2, of which 1 are different ones"):
+        altering(kit, run, renames="0")
+
+
 def test_offsets_that_were_asked_about_and_not_answered_are_a_defect(kit, run):
     with pytest.raises(InternalError, match="for 2 partitions and returned 1"):
         altering(kit, run, **{"left.out": "1"})

@@ -1,10 +1,38 @@
-"""Offsets of files that a person sets: what nothing could go on from is refused. Pure."""
+"""Offsets of files that a person sets: what nothing could go on from is refused. Reads no file."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from penstock_builtin.places.s3_keys import is_object
 from penstock_connector import ConfigError, Partition
+
+
+def with_own_names(partitions: Sequence[Partition]) -> list[Partition]:
+    """Return partitions of files under their own keys. Kafka Connect's FileStreamSource names a
+    file `filename`, as its configuration does.
+
+    Raises:
+        ConfigError: `file.bad_offset`: a file is named twice.
+    """
+    found: dict[str, Partition] = {}
+    for partition in map(_with_own_name, partitions):
+        if partition.id in found:
+            raise _bad(f"{dict(partition.key)} is named twice", "Set the offset of a file once.")
+        found[partition.id] = partition
+    return list(found.values())
+
+
+def _with_own_name(partition: Partition) -> Partition:
+    name = partition.key.get("filename")
+    if partition.key.keys() != {"filename"} or not isinstance(name, str) or not name:
+        return partition
+    # a relative name is taken as one of the configuration is
+    path = name if is_object(name) else os.path.abspath(name)  # noqa: PTH100 - plain text, as there
+    return replace(partition, key={"file": path})
 
 
 def check_offset(partition: Partition, unit: str) -> None:

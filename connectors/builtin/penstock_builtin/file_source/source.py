@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from penstock_builtin.file_source.altering import with_own_names
 from penstock_builtin.file_source.appearing import watch_for_files
 from penstock_builtin.file_source.config import FileSourceConfig
 from penstock_builtin.file_source.files import FilesSource
@@ -63,6 +64,15 @@ class FileSource(FilesSource[FileSourceConfig]):
         if config.urls:
             return listed_plan(S3Place(config), config.tail, max_tasks, config.urls)
         return plan_files(config, max_tasks)
+
+    @classmethod
+    def alter_offsets(
+        cls, config: FileSourceConfig, partitions: Sequence[Partition], *, dry_run: bool
+    ) -> Sequence[Partition]:
+        """Take Kafka Connect's names of files, too; refuse offsets that no file can be gone on
+        from.
+        """
+        return super().alter_offsets(config, with_own_names(partitions), dry_run=dry_run)
 
     @classmethod
     def list_datasets(cls, config: FileSourceConfig) -> Iterator[Dataset]:

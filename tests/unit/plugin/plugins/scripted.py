@@ -31,6 +31,7 @@ from penstock.api.connector.v1 import sink_service_pb2_grpc as sink_grpc
 from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1 import source_service_pb2_grpc as source_grpc
 from penstock.api.error.v1 import diagnostic_pb2
+from penstock.api.record.v1 import record_pb2
 
 MODES = set(sys.argv[1:])
 FOLDER = os.environ["PLUGIN_UNIX_SOCKET_DIR"]
@@ -191,6 +192,9 @@ class Connector(connector_grpc.ConnectorServiceServicer):
     async def AlterOffsets(self, request, context):
         config = request.target.config
         partitions = request.partitions[int(config.get("left.out", "0")) :]
+        if "renames" in config:
+            ids = [f'{{"own":{n * int(config["renames"])}}}' for n in range(len(partitions))]
+            partitions = [record_pb2.Partition(partition_id=id_) for id_ in ids]
         return connector_pb.AlterOffsetsResponse(partitions=partitions)
 
     async def CheckConnection(self, request, context):

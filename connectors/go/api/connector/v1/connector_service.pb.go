@@ -967,8 +967,8 @@ type AlterOffsetsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Connector.
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Partitions with the wanted offsets; a partition without an offset loses it. A source gets the partitions that it named. A sink
-	// gets topic and partition, with the offset of the next row. All offsets of a connector may come in several calls, after a dry
+	// Partitions with the wanted offsets; a partition without an offset loses it. A source gets the partitions that it named, or what a
+	// user wrote instead. A sink gets topic and partition, with the offset of the next row. All offsets of a connector may come in several calls, after a dry
 	// run of every call.
 	Partitions []*v11.Partition `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// Only check; change nothing in the external system.
@@ -1031,7 +1031,8 @@ func (x *AlterOffsetsRequest) GetDryRun() bool {
 // AlterOffsetsResponse is the offsets to store.
 type AlterOffsetsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The requested partitions, each once, with their offsets in normal form.
+	// The requested partitions, each once, with their offsets in normal form. One that has another name in another product, such as the
+	// partition of a file in Kafka Connect, is returned under the key that the connector itself gives it.
 	Partitions    []*v11.Partition `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
