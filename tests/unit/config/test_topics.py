@@ -61,3 +61,28 @@ def test_they_are_bounded(room, monkeypatch):
             await room.topics.record(orders.generation, [str(n) for n in range(1001)])
 
     room(test)
+
+
+def test_the_topics_of_one_of_many_connectors_take_two_short_reads(room, monkeypatch):
+    """Clients ask for those of every connector of a list: it must not grow with its square."""
+
+    async def test(room):
+        for number in range(500):
+            one = await made(room, f"orders-{number}")
+            if number % 100 == 0:
+                await room.topics.record(one.generation, ["a"])
+        reads, read_range = [], room.store.range
+
+        async def counted(prefix, after="", limit=1000):
+            page = await read_range(prefix, after, limit)
+            reads.append(len(page.entries))
+            return page
+
+        monkeypatch.setattr(room.store, "range", counted)
+        monkeypatch.setattr(room.store, "get", None)
+        found = [await room.topics.get(f"orders-{number}") for number in range(500)]
+        assert found.count(["a"]) == 5
+        assert len(reads) == 2 * 500
+        assert sum(reads) == 500 + 5, "each read has its connector or its topics, and nothing else"
+
+    room(test)

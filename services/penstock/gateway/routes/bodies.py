@@ -27,7 +27,8 @@ MAX_PARTITIONS: Final = 100
 """Partitions of a task in a response: a source may have millions."""
 
 _Type: TypeAlias = Literal["source", "sink", "unknown"]
-_State: TypeAlias = Literal["UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED"]
+_TaskState: TypeAlias = Literal["UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "RESTARTING"]
+_State: TypeAlias = _TaskState | Literal["STOPPED"]
 
 _TYPES: Final[Mapping[ConnectorKind, _Type]] = {
     ConnectorKind.UNSPECIFIED: "unknown",
@@ -45,6 +46,10 @@ _STATES: Final[Mapping[RunState, _State]] = {
     RunState.RESTARTING: "RESTARTING",
     RunState.STOPPED: "STOPPED",
     RunState.COMPLETED: "RUNNING",
+}
+_TASK_STATES: Final[Mapping[RunState, _TaskState]] = {
+    **{state: word for state, word in _STATES.items() if word != "STOPPED"},
+    RunState.STOPPED: "UNASSIGNED",  # only connectors are STOPPED: clients have closed enums
 }
 
 
@@ -126,7 +131,7 @@ class TaskState(ResponseBody):
     """The state of a task."""
 
     id: int
-    state: _State
+    state: _TaskState
     worker_id: str
     version: str | None = None
     trace: str | None = None
@@ -139,7 +144,7 @@ class TaskState(ResponseBody):
         paused = task.state is RunState.COMPLETED and target is TargetState.PAUSED
         return cls(
             id=task.number,
-            state="PAUSED" if paused else _STATES[task.state],
+            state="PAUSED" if paused else _TASK_STATES[task.state],
             worker_id=task.worker,
             **version_field(task),
             **trace_field(task.diagnostic),

@@ -187,8 +187,12 @@ async def get_connector_status(clients: Clients, connector: PathName) -> Respons
 
 @router.get("/connectors/{connector}/tasks", responses=responses(200, bodies.Tasks))
 async def get_tasks(request: Request, clients: Clients, connector: PathName) -> Response:
-    """Return the tasks of a connector with their configurations."""
+    """Return the tasks of a connector with their configurations. A STOPPED one has none, as in
+    Kafka Connect, although its plans are kept for its next start.
+    """
     stored = await clients.config.get(connector)
+    if stored.target_state is TargetState.STOPPED:
+        return bodies.Tasks([]).respond()
     plans = await clients.scheduler.list_plans(stored.generation)
     tasks = ((int(plan.task_id.rpartition("-")[2]), plan) for plan in plans)
     view = view_configs(request, [stored])
