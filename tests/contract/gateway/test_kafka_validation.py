@@ -9,7 +9,6 @@ configuration have errors when it is only checked.
 | connector_has_converter_with_no_suitable_constructor | the same |
 | connector_has_converter_that_throws_exception_on_instantiation | the same |
 | …_header_converter… of these three | the same |
-| sink_connector_has_both_topics_list_and_topics_regex | it may have both; the test shows that |
 """
 
 from __future__ import annotations
@@ -51,7 +50,34 @@ def test_sink_connector_has_neither_topics_list_nor_topics_regex(wrong):
 
 
 def test_sink_connector_has_both_topics_list_and_topics_regex(wrong):
-    assert wrong(SINK, topics="t1", topics_regex="r.*") == set()
+    assert wrong(SINK, topics="t1", topics_regex="r.*") == {"topics", "topics.regex"}
+
+
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_no_tasks_are_no_connector(wrong, count):
+    assert wrong(SINK, topics="t1", tasks_max=count) == {"tasks.max"}
+
+
+@pytest.mark.parametrize(
+    "name", ["FileStreamSource", f"{KAFKA}.file.FileStreamSourceConnector", "VerifiableSource"]
+)
+def test_a_source_that_needs_a_topic_in_kafka_connect_needs_one(wrong, name):
+    config = {"name": "n", "connector.class": name}
+    config |= {} if "Verifiable" in name else {"file": "/tmp/x"}
+    assert wrong(config) == {"topic"}
+    assert wrong(config, topic="t") == set()
+
+
+def test_by_its_own_name_it_writes_to_a_topic_of_the_connectors_name(wrong):
+    assert wrong(SOURCE) == set()
+
+
+def test_a_version_that_is_not_installed_is_an_error_of_its_key(wrong):
+    """As with Kafka Connect, which answers with a form."""
+    assert wrong(SOURCE, topic="t", connector_plugin_version="[99,)") == {
+        "connector.plugin.version"
+    }
+    assert wrong(SOURCE, topic="t", connector_plugin_version="[0,99)") == set()
 
 
 def test_sink_connector_dead_letter_queue_topic_in_topics_list(wrong):

@@ -22,6 +22,15 @@ def test_a_level_is_set_with_what_is_below(gateway):
     assert gateway.get("/admin/loggers/penstock.a.c").json()["level"] == "DEBUG"
 
 
+def test_a_logger_that_nothing_has_a_level_for_is_not_found(gateway):
+    gateway.put("/admin/loggers/org.apache.kafka.connect", {"level": "INFO"})
+    for known in ("org.apache", "org.apache.kafka.connect.runtime.WorkerSinkTask", "root"):
+        assert gateway.get(f"/admin/loggers/{known}").status_code == 200, known
+    answer = gateway.get("/admin/loggers/com.example.nothing")
+    assert (answer.status_code, answer.json()["code"]) == (404, "config.log_logger")
+    assert "com.example.nothing not found" in answer.json()["message"]
+
+
 def test_the_clusters_level_counts_from_now_on(gateway):
     gateway.put("/admin/loggers/penstock.c", {"level": "ERROR"})
     answer = gateway.put("/admin/loggers/penstock.c?scope=cluster", {"level": "WARN"})

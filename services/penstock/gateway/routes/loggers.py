@@ -38,10 +38,15 @@ async def list_loggers(clients: Clients) -> Response:
 
 @router.get("/admin/loggers/{logger}", responses=responses(200, bodies.Logger))
 async def get_logger(clients: Clients, logger: PathName) -> Response:
-    """Return the level of a logger."""
+    """Return the level of a logger, which it may inherit; 404 where only the root logger has one of
+    all loggers above and below it.
+    """
     check_logger(logger)
     levels = await _levels(clients)
-    return levels[nearest_above(logger, levels)].respond()
+    found = nearest_above(logger, levels)
+    if found == ROOT != logger and not any(is_below(other, logger) for other in levels):
+        raise _unknown_logger(logger)
+    return levels[found].respond()
 
 
 @router.put(
@@ -77,6 +82,14 @@ async def set_logger_level(
 def is_below(logger: str, other: str) -> bool:
     """Return whether a logger inherits from another one."""
     return other == ROOT or logger.startswith(f"{other}.")
+
+
+def _unknown_logger(logger: str) -> ConfigError:
+    return ConfigError(
+        "config.log_logger",
+        f"Logger {logger[:200]} not found.",
+        fix="`GET /admin/loggers` lists those that have a level.",
+    )
 
 
 def nearest_above(logger: str, levels: Mapping[str, Any]) -> str:

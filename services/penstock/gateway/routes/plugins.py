@@ -12,7 +12,7 @@ from penstock.gateway import configs
 from penstock.gateway.access.guard import require_level
 from penstock.gateway.access.users import Level
 from penstock.gateway.bodies import request_body, responses
-from penstock.gateway.clients import Clients
+from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import JsonBody, PathName
 from penstock.gateway.routes import bodies
 from penstock.model.config_def import ConnectorDefinition
@@ -67,17 +67,30 @@ async def validate_config(
     if "name" in config:
         require_level(request, config["name"], Level.EDITOR)
     version = config.get("connector.plugin.version", "")
-    described = await clients.workers.call_first(lambda worker: worker.describe(plugin, version))
+    described = await _describe(clients, plugin, version)
     if described.kind not in _CONNECTORS:
         raise _not_a_connector(described)
     named = config.setdefault("connector.class", plugin)
     if named != plugin:
-        other = await clients.workers.call_first(lambda worker: worker.describe(named, version))
+        other = await _describe(clients, named, version)
         if (other.plugin, other.name) != (described.plugin, described.name):
             raise _type_mismatch(named, plugin)
     connector = Connector(config.get("name", ""), config)
     found = await clients.workers.call_first(lambda worker: worker.validate(connector))
     return bodies.CheckedConfig.of(described, config, found).respond()
+
+
+async def _describe(clients: ServiceClients, name: str, version: str) -> ConnectorDefinition:
+    """Return the definition of a plugin. Without the wanted version it is that of the newest one:
+    the version is an error of its key, which validation finds.
+    """
+    workers = clients.workers
+    try:
+        return await workers.call_first(lambda worker: worker.describe(name, version))
+    except ConfigError as error:
+        if not version or error.diagnostic.config_path != "connector.plugin.version":
+            raise
+    return await workers.call_first(lambda worker: worker.describe(name, ""))
 
 
 def list_bodies(

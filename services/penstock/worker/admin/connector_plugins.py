@@ -156,9 +156,32 @@ async def collect_findings(context: WorkerContext, resolved: ResolvedConfig) -> 
         findings += await validate_plugin_transforms(context.host, chain, resolved)
     except PenstockError as error:
         findings += [one.diagnostic for one in split_errors(error)]
-    if resolved.kind is ConnectorKind.SINK and not resolved.settings.topics:
-        findings += [_missing_topics(key) for key in ("topics", "topics.regex")]
-    return findings
+    return [*findings, *_check_topics(resolved)]
+
+
+_KAFKAS: Final = "org.apache.kafka.connect"
+_NEED_TOPIC: Final = frozenset(
+    name
+    for short, package in (("FileStreamSource", "file"), ("VerifiableSource", "tools"))
+    for name in (short, f"{short}Connector", f"{_KAFKAS}.{package}.{short}Connector")
+)
+"""Names of Kafka Connect's sources that have the key `topic`, and need it. By its own name the same
+source writes to a topic that is called as the connector is."""
+
+
+def _check_topics(resolved: ResolvedConfig) -> Iterator[Diagnostic]:
+    """Yield what Kafka Connect refuses in the keys that name topics."""
+    framework, topics = resolved.sections.framework, resolved.settings.topics
+    if resolved.kind is ConnectorKind.SOURCE:
+        needs_topic = framework.get("connector.class", "").strip() in _NEED_TOPIC
+        if needs_topic and not (framework.get("topic") or resolved.sections.source.get("dataset")):
+            yield _missing_topic(framework["connector.class"])
+    elif resolved.kind is ConnectorKind.SINK:
+        keys = ("topics", "topics.regex")
+        if not topics:
+            yield from map(_missing_topics, keys)
+        elif topics.names and topics.pattern is not None:
+            yield from map(_contradicting_topics, keys)
 
 
 def with_config_path(found: Diagnostic, resolved: ResolvedConfig, role: str) -> Diagnostic:
@@ -190,6 +213,24 @@ def _missing_topics(key: str) -> Diagnostic:
         f"a sink reads topics, and `{key}` names none",
         fix="Set `topics` to one or more names, separated by commas, or `topics.regex`.",
         config_path=key,
+    ).diagnostic
+
+
+def _contradicting_topics(key: str) -> Diagnostic:
+    return ConfigError(
+        "config.invalid_value",
+        "`topics` and `topics.regex` are mutually exclusive options, but both are set",
+        fix="Remove one of them; a pattern can list names, too: `orders|shop\\..*`.",
+        config_path=key,
+    ).diagnostic
+
+
+def _missing_topic(name: str) -> Diagnostic:
+    return ConfigError(
+        "config.missing",
+        f"`topic` has no value, and {name} needs one",
+        fix="Set `topic` to the topic of its rows.",
+        config_path="topic",
     ).diagnostic
 
 
