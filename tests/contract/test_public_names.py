@@ -18,6 +18,7 @@ CONNECTOR = [
     "Dataset",
     "FailedRowsError",
     "FencedError",
+    "KeyHint",
     "Monitor",
     "NoConfig",
     "OffsetLostError",

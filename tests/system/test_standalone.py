@@ -169,3 +169,21 @@ def test_it_is_open_to_others_only_where_that_is_meant(tmp_path: Path) -> None:
         nothing_left(process)
     assert outcome.code == 2, outcome.output
     assert "error: [access.open]" in outcome.output
+
+
+def test_without_connectors_it_waits_for_those_of_its_rest_api(tmp_path: Path) -> None:
+    standalone = Standalone(tmp_path)
+    write(tmp_path, "worker", WORKER + "listeners=http://127.0.0.1:0\n")
+    standalone.files = standalone.files[:1]
+    standalone.add(3)
+    with standalone.command() as process:
+        process.wait_for(lambda: "REST at " in process.output, MOVING, "its REST API")
+        url = re.search(r"REST at (\S+)", process.output)[1]
+        with httpx.Client(base_url=url, timeout=60) as client:
+            assert client.get("/connectors").json() == []
+            for text in (SOURCE, SINK):
+                lines = text.replace("{folder}", str(tmp_path)).splitlines()
+                config = dict(line.split("=", 1) for line in lines)
+                body = {"name": config["name"], "config": config}
+                assert client.post("/connectors", json=body).status_code == 201
+        standalone.arrive(process, f"lines to arrive through connectors of {url}")
