@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
@@ -254,15 +255,12 @@ class Validator:
         secret_keys: list[str] = []
         with redact_errors(resolved.secret_texts) as redact:
             findings = await collect_findings(self._context, resolved)
-            for role in resolved.roles:
-                if resolved.is_of_node(role):
-                    findings += await self._validate_node_plugin(role, resolved)
-                    continue
-                try:
-                    found, of_keys, of_secrets = await self._validate_plugin(role, resolved)
-                except ConfigError as error:  # the key that selects the plugin is wrong
-                    findings.append(error.diagnostic)
-                    continue
+            # at once: each of them may have a process to start
+            calls = (self._validate_role(role, resolved) for role in resolved.roles)
+            for outcome in await asyncio.gather(*calls, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                found, of_keys, of_secrets = outcome
                 findings += found
                 values += of_keys
                 secret_keys += of_secrets
@@ -286,6 +284,17 @@ class Validator:
                 async with aclosing(process.check(target)) as steps:
                     async for step in steps:
                         yield role, step
+
+    async def _validate_role(
+        self, role: str, resolved: ResolvedConfig
+    ) -> tuple[list[Diagnostic], list[ConfigValue], list[str]]:
+        """Return as `_validate_plugin`; the values of a plugin of the node are its own matter."""
+        if resolved.is_of_node(role):
+            return await self._validate_node_plugin(role, resolved), [], []
+        try:
+            return await self._validate_plugin(role, resolved)
+        except ConfigError as error:  # the key that selects the plugin is wrong
+            return [error.diagnostic], [], []
 
     async def _validate_converters(self, role: str, resolved: ResolvedConfig) -> list[Diagnostic]:
         """Return the findings of converters that the plugin of a role calls."""

@@ -45,6 +45,7 @@ _GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "rate.limit.bytes", "batch.max.rows", "batch.max.bytes", "credit.bytes", "stall.timeout",
         UNTIL_CAUGHT_UP,
     ),
+    "Processes": ("plugin.isolation",),
     "Restarts": ("restart.max", "restart.delay", "restart.delay.max"),
     "Schema Evolution": (
         "schema.evolution", "schema.evolution.include", "schema.evolution.exclude",
