@@ -3,8 +3,8 @@
 Subclass `Source`, `Sink` or `TransactionalSink`, describe the configuration as a frozen dataclass
 with `key`, and end the module with `serve(...)`. The README is a connector in ten minutes.
 
-- `Source`, `Batch`, `BadRow`, `Partition`: reading; `Dataset`: what can be read; `Monitor`:
-  partitions that appear while it runs
+- `Source`, `Batch`, `BadRow`, `Partition`: reading; `RawRow`: what is read again; `Dataset`: what
+  can be read; `Monitor`: partitions that appear while it runs
 - `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once;
   `Refused`, `FailedRowsError`: rows that can never be written
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
@@ -40,7 +40,7 @@ from penstock_connector._monitor import Monitor
 from penstock_connector._pattern import Pattern
 from penstock_connector._serve import serve
 from penstock_connector._sink import FailedRowsError, Refused, Sink, Staging, TransactionalSink
-from penstock_connector._source import BadRow, Batch, Dataset, Source
+from penstock_connector._source import BadRow, Batch, Dataset, RawRow, Source
 from penstock_connector._tracing import trace_parent
 from penstock_connector._transform import Converter, Transform, Transformed
 from penstock_connector._values import CommitMode, Op, Partition, PreparedTxn
@@ -69,6 +69,7 @@ __all__ = [
     "Partition",
     "Pattern",
     "PreparedTxn",
+    "RawRow",
     "Refused",
     "RetriableError",
     "SchemaError",

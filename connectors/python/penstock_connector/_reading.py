@@ -15,12 +15,13 @@ import grpc
 import grpc.aio
 
 from penstock.api.connector.v1 import source_service_pb2 as pb
-from penstock_connector._calls import fail
+from penstock_connector._calls import fail, refuse_unimplemented
 from penstock_connector._connectors import Connectors, configure
 from penstock_connector._encoder import HEARTBEAT, Encoder
 from penstock_connector._errors import ConnectorError, FencedError, as_connector_error
 from penstock_connector._fencing import Owners
 from penstock_connector._outbox import Outbox
+from penstock_connector._parsing import parse_rows
 from penstock_connector._pump import Pump
 from penstock_connector._source import Source
 from penstock_connector._values import partition_from_proto
@@ -56,6 +57,11 @@ class Reading:
                 "Fetch": grpc.unary_stream_rpc_method_handler(
                     self.fetch, pb.FetchRequest.FromString, None
                 ),
+                "ParseRows": grpc.unary_unary_rpc_method_handler(
+                    self.parse_rows,
+                    pb.ParseRowsRequest.FromString,
+                    pb.ParseRowsResponse.SerializeToString,
+                ),
             },
         )
 
@@ -81,6 +87,21 @@ class Reading:
                     yield frame
         except ConnectorError as error:
             await fail(context, error)
+
+    async def parse_rows(
+        self, request: pb.ParseRowsRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.ParseRowsResponse:
+        """Read single rows again from their bytes."""
+        try:
+            kind = self._connectors.find(request.target.connector, Source)
+            parsed = (
+                await asyncio.to_thread(parse_rows, kind, request) if kind.parses_rows() else None
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it is, the host is told
+            await fail(context, as_connector_error(error, "parse_rows"))
+        if parsed is None:
+            await refuse_unimplemented(context, f"{kind.name} cannot read single rows again")
+        return parsed
 
     async def read(self, _: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         """Run a task from Open to the end of the stream."""

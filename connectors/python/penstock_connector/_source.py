@@ -49,6 +49,24 @@ class BadRow(NamedTuple):
     offset: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """A row that could not be read, to be read again.
+
+    Attributes:
+        raw: Its bytes: those of its `BadRow`, or what a user made of them.
+        partition: Key of the partition that it is from.
+        dataset: That of its batch.
+        changes: Columns to set before the bytes are read; None for no value. A text stands for the
+            value that the column would have with these characters.
+    """
+
+    raw: bytes
+    partition: Mapping[str, Any]
+    dataset: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Batch:
     """Rows of one dataset and one partition, and the offset after them.
@@ -145,6 +163,21 @@ class Source(Alterable[C]):
     def lists_datasets(cls) -> bool:
         """Return whether it can list its datasets."""
         return cls.list_datasets.__func__ is not Source.list_datasets.__func__  # type: ignore[attr-defined] # class methods
+
+    @classmethod
+    def parse_rows(cls, config: C, rows: Sequence[RawRow]) -> Iterable[Batch | ConnectorError]:
+        """Return, for each row in order, a batch of exactly this row, or why it is not one.
+
+        Override it in a source with `bad_rows`, so that a user can correct and replay them. The
+        batch has the columns and types that `read_batch` gives; its partition and offset are not
+        used. Changes nothing outside.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def parses_rows(cls) -> bool:
+        """Return whether it can read single rows again."""
+        return cls.parse_rows.__func__ is not Source.parse_rows.__func__  # type: ignore[attr-defined] # class methods
 
     @classmethod
     def monitored(cls, config: C, max_tasks: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,12 +11,16 @@ import grpc
 import pyarrow as pa
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
+from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
+from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
+from penstock_connector import _frames
 from penstock_connector._connector import ApplyAction, Connector
 from penstock_connector._errors import ConnectorError
-from penstock_connector._source import Dataset, Source
+from penstock_connector._source import Dataset, RawRow, Source
 from penstock_connector._testbed import DEADLINE, RemoteError, Testbed
 from penstock_connector._values import Partition, partition_from_proto, partition_to_proto
+from penstock_values.identity import partition_id
 
 
 def target_of(kind: type[Connector[Any]], config: Mapping[str, str]) -> pb.Target:
@@ -109,6 +114,40 @@ def list_datasets(kind: type[Source[Any]], config: Mapping[str, str]) -> list[Da
             request, metadata=bed.metadata, timeout=DEADLINE
         )
         return [_dataset_from_proto(answer.dataset) for answer in answers]
+
+
+def parse_rows(
+    kind: type[Source[Any]], config: Mapping[str, str], rows: Sequence[RawRow]
+) -> list[pa.RecordBatch | ConnectorError]:
+    """Return what a source makes of the bytes of rows: of each a batch with one row, or an error
+    with its code.
+    """
+    request = source_pb.ParseRowsRequest(
+        target=target_of(kind, config),
+        rows=[
+            source_pb.RawRow(
+                partition_id=partition_id(row.partition),
+                dataset=row.dataset,
+                raw=row.raw,
+                set_json=json.dumps(row.changes) if row.changes else "",
+            )
+            for row in rows
+        ],
+    )
+    with Testbed(kind) as bed, as_remote_error():
+        answer = SourceServiceStub(bed.channel).ParseRows(
+            request, metadata=bed.metadata, timeout=DEADLINE
+        )
+        return [_parsed_from_proto(one) for one in answer.rows]
+
+
+def _parsed_from_proto(message: source_pb.ParsedRow) -> pa.RecordBatch | ConnectorError:
+    if message.HasField("reason"):
+        found = message.reason
+        return ConnectorError(
+            found.code, found.message, fix=found.fix, config_path=found.config_path
+        )
+    return _frames.decode_rows(message.row.data, _frames.decode_schema(message.schema.arrow_schema))
 
 
 def _dataset_from_proto(message: pb.Dataset) -> Dataset:

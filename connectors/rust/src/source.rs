@@ -449,6 +449,13 @@ impl SourceService for Sources {
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
+    async fn parse_rows(
+        &self,
+        _: Request<pb::ParseRowsRequest>,
+    ) -> Result<Response<pb::ParseRowsResponse>, Status> {
+        Err(Status::unimplemented("every line can be read"))
+    }
+
     async fn fetch(&self, request: Request<pb::FetchRequest>) -> Result<Response<Self::FetchStream>, Status> {
         let ticket = request.into_inner();
         let task = self.tasks.lock().unwrap().get(&ticket.task_id).cloned();

@@ -202,7 +202,10 @@ def replay_connector(
     config = {key: value for key, value in connector.config.items() if key not in _DROPPED_KEYS}
     if connector.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
         config.setdefault("topic", connector.name)
-    by_id = {str(letter): dict(one) for letter, one in sorted(edits.by_id.items())}
+    by_id = {
+        str(letter): one if isinstance(one, str) else dict(one)
+        for letter, one in sorted(edits.by_id.items())
+    }
     config |= {
         "name": replay_name(connector),
         "tasks.max": "1",

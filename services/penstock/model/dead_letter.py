@@ -3,7 +3,7 @@
 All dead letters have the same columns, so that one dead-letter queue takes rows of any schema.
 `row` is the row as the source sent it, as a JSON line of the protocol (`proto/README.md`);
 `schema` is the Arrow IPC schema that reads this text back without loss. A row that could not be
-read has its original bytes in `raw` instead.
+read has its original bytes in `raw` instead, which its source can parse once they were corrected.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.model.connector import Partition
+from penstock.model.connector import Connector, Partition
 from penstock.model.errors import ConfigError, Diagnostic
 
 MAX_REJECTED_ROWS: Final = 10_000
@@ -117,29 +117,46 @@ class RowEdits:
 
     Attributes:
         all_rows: Edits of every row.
-        by_id: Edits of single rows; they override `all_rows`.
+        by_id: Edits of single rows, which override `all_rows`; or the whole text of one that could
+            not be read, in the place of its bytes.
     """
 
     all_rows: Mapping[str, Any] = field(default_factory=dict)
-    by_id: Mapping[DeadLetterId, Mapping[str, Any]] = field(default_factory=dict)
+    by_id: Mapping[DeadLetterId, Mapping[str, Any] | str] = field(default_factory=dict)
 
     def for_letter(self, letter: DeadLetterId) -> dict[str, Any]:
         """Return the columns to change in the row of a dead letter, with their new values."""
-        return {**self.all_rows, **self.by_id.get(letter, {})}
+        single = self.by_id.get(letter, {})
+        return {**self.all_rows, **({} if isinstance(single, str) else single)}
+
+    def text_for(self, letter: DeadLetterId) -> str | None:
+        """Return the text in the place of the bytes of a dead letter; None: they stay."""
+        single = self.by_id.get(letter)
+        return single if isinstance(single, str) else None
 
 
 def parse_edits(every: str, single: Mapping[str, str]) -> RowEdits:
-    """Parse edits that are written as JSON objects: one for all rows, and one for each id or range.
+    """Parse edits that are written in JSON: an object for all rows, and one for each id or range,
+    or a text in the place of the bytes.
 
     Raises:
         ConfigError: `letters.bad_edit`, `letters.no_id`.
     """
     found = {
-        letter: parse_edit(text, f"the edit of {name}")
+        letter: _parse_single(text, f"the edit of {name}")
         for name, text in single.items()
         for letter in parse_ids(name)
     }
     return RowEdits(parse_edit(every, "the edit of all rows"), found)
+
+
+def _parse_single(text: str, what: str) -> dict[str, Any] | str:
+    if text.startswith('"'):
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            pass  # the error below is the one to tell
+    return parse_edit(text, what)
 
 
 def parse_edit(text: str, what: str) -> dict[str, Any]:
@@ -161,15 +178,6 @@ def parse_edit(text: str, what: str) -> dict[str, Any]:
     return found
 
 
-def apply_edit(row: str, changes: Mapping[str, Any]) -> str:
-    """Return a row, a JSON object, with an edit applied; None removes a column's value."""
-    if not changes:
-        return row
-    columns = {**json.loads(row), **changes}
-    kept = {name: value for name, value in columns.items() if value is not None}
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
-
-
 @dataclass(frozen=True, slots=True)
 class DeadLetterQuery:
     """A query of a connector's dead letters in a topic; see ReadDeadLettersRequest.
@@ -179,6 +187,8 @@ class DeadLetterQuery:
         waiting: Only those that can be replayed and were not, the oldest first.
         whole: With `row`, `raw` and headers.
         edits: Edits to apply to the rows of the result.
+        parse_as: The connector whose source parses rows that could not be read; None: they are not
+            parsed.
     """
 
     topic: str
@@ -193,6 +203,7 @@ class DeadLetterQuery:
     waiting: bool = False
     whole: bool = False
     edits: RowEdits = field(default_factory=RowEdits)
+    parse_as: Connector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +220,8 @@ class DeadLetterCount:
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A dead letter of a result. `row` is empty where only `raw` is known or the query is not
-    `whole`; `offset` is empty where it is unknown.
+    `whole`; `offset` is empty where it is unknown. `has_row`: it can be replayed. `unparsed`: why
+    its bytes are not a row.
     """
 
     id: DeadLetterId
@@ -229,6 +241,7 @@ class DeadLetter:
     headers: Mapping[str, bytes] = field(default_factory=dict)
     offset: str = ""
     attempt: int | None = None
+    unparsed: Diagnostic | None = None
 
 
 @dataclass(frozen=True, slots=True)

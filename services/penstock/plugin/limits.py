@@ -39,6 +39,8 @@ class Deadlines:
     """All steps of CheckConnection together."""
     list_datasets_s: float = 60.0
     """ListDatasets: a user waits for it, and a source looks up the columns of each dataset."""
+    parse_rows_s: float = 60.0
+    """ParseRows: a user waits for it, and a source may open the file or table of each row."""
     open_s: float = 30.0
     """ReadOpen or WriteOpen to its answer. A sink may fence and recover a transaction in it."""
     send_s: float = 10.0

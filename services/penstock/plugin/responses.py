@@ -7,17 +7,20 @@
 - AlterOffsets: partitions, with the offsets to store
 - CheckConnection: a stream of `CheckStep`
 - ListDatasets: a stream of `Dataset`
+- ParseRows: `ParsedRow`, for each row
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
+from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.api.record.v1 import record_pb2
 from penstock.model.config_def import KeyDefinition
@@ -27,7 +30,7 @@ from penstock.model.errors import Diagnostic, Severity
 from penstock.model.stream import StreamSchema
 from penstock.plugin.catalog.manifest import Kind
 from penstock.plugin.errors import clean_diagnostic, escape_text, protocol_violation
-from penstock.plugin.protocol_rules import check_partition_id
+from penstock.plugin.protocol_rules import check_partition_id, schema_from_proto
 from penstock.wire import record as record_wire
 from penstock.wire.connector import KEY, PLAN
 from penstock.wire.error import DIAGNOSTIC
@@ -166,6 +169,27 @@ class CheckStep:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """A row that could not be read, as bytes, with columns to set before they are read."""
+
+    partition_id: str
+    dataset: str
+    raw: bytes
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRow:
+    """What a source made of the bytes of a row: a batch of exactly this row, still encoded, with
+    its schema; or why it is none.
+    """
+
+    schema: StreamSchema | None = None
+    frame: record_pb2.Batch | None = None
+    reason: Diagnostic | None = None
+
+
 def description_from_proto(message: plugin_pb.DescribeResponse) -> PluginDescription:
     """Return the description of a plugin."""
     return PluginDescription(
@@ -298,6 +322,32 @@ def _dataset_columns(schema: StreamSchema, redact: Redact) -> tuple[DatasetColum
         )
         for field in schema.arrow
     )
+
+
+def raw_row_to_proto(row: RawRow) -> source_pb.RawRow:
+    """Return the message for a row as bytes."""
+    return source_pb.RawRow(
+        partition_id=row.partition_id,
+        dataset=row.dataset,
+        raw=row.raw,
+        set_json=json.dumps(dict(row.changes)) if row.changes else "",
+    )
+
+
+def parsed_row_from_proto(message: source_pb.ParsedRow, redact: Redact) -> ParsedRow:
+    """Return what a source made of a row.
+
+    Raises:
+        InternalError: `plugin.protocol.parsed_row`, `plugin.protocol.bad_schema`.
+    """
+    if message.HasField("reason"):
+        reason = clean_diagnostic(DIAGNOSTIC.from_proto(message.reason), redact)
+        return ParsedRow(reason=reason)
+    if message.row.rows != 1 or message.row.HasField("memory_file") or message.row.more_chunks:
+        raise protocol_violation(
+            "parsed_row", "ParseRows returned neither exactly one row in one piece, nor a reason"
+        )
+    return ParsedRow(schema_from_proto(message.schema), message.row)
 
 
 def diagnostics_from_proto(

@@ -48,6 +48,7 @@ _QUERY: Final = Codec(
             from_proto=lambda limit: min(limit or DEFAULT_DEAD_LETTERS, MAX_DEAD_LETTERS)
         ),
     },
+    parts=[CONNECTOR],
     only_in_value=["edits"],  # JSON texts in the message
     only_in_message=["set_json", "edits"],
 )

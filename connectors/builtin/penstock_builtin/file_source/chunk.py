@@ -16,6 +16,9 @@ _COUNT_MOST: Final = 1 << 30
 """Bytes that are read to tell the number of a bad line. More would keep a task from its work for
 longer than the number is worth: the error then names the byte alone."""
 
+AGAIN: Final = -1
+"""`Chunk.start` of bytes whose place in the file is not known any more."""
+
 _EXCERPT: Final = 120
 """Characters of a bad row that its error shows."""
 
@@ -41,6 +44,7 @@ class Space:
 class Chunk:
     """Whole rows of a file, as bytes. `complete`: nothing follows them now.
 
+    `start` is where they are in the file; `AGAIN`: they are a row of it that was read before.
     The bytes are `space[:size]`, and there only until the next chunk is read. `beginning` and
     `lines_before`, the file's first bytes and how many lines are before these (-1: too many to
     count), are asked for while they are decoded.
@@ -97,6 +101,8 @@ class Lines:
 
 def spot(chunk: Chunk, lines: int) -> str:
     """Return where the line after so many of a chunk is, for people."""
+    if chunk.start == AGAIN:
+        return f"the row of {chunk.path}"
     before = chunk.lines_before()
     if before < 0:
         return f"{chunk.path}, {lines} lines after byte {chunk.start}"

@@ -84,7 +84,7 @@ def dialect_of(config: ReadingKeys) -> Dialect:
 class CsvDecoder:
     """Makes a row of every record; types are inferred from the first block."""
 
-    def __init__(self, config: ReadingKeys) -> None:
+    def __init__(self, config: ReadingKeys, shapes: Shapes) -> None:
         self._config = config
         self._tolerant = config.invalid_rows == "dead-letter"
         self._dialect = dialect_of(config)
@@ -96,7 +96,7 @@ class CsvDecoder:
         self._refuse_unknown()
         self._warned: set[str] = set()
         self._headers: dict[str, tuple[str, ...]] = {}
-        self._shapes = Shapes()
+        self._shapes = shapes
         self._large: dict[tuple[str, str], int] = {}
         if not config.csv_header and not self._named:
             raise ConfigError(
@@ -117,7 +117,7 @@ class CsvDecoder:
         nothing = Decoded(pa.record_batch([], schema=pa.schema([])))
         if head and _is_blank(data):
             return nothing
-        names = self._names(chunk)
+        names = self.names(chunk)
         block = CsvBlock(chunk, data[head:], data[:head].count(b"\n"), self._dialect)
         bad: BadRows = []
         if not is_utf8 or block.may_have_broken_ends:
@@ -375,7 +375,12 @@ class CsvDecoder:
 
     # ── header ───────────────────────────────────────────────────────────────────────────────────
 
-    def _names(self, chunk: Chunk) -> tuple[str, ...]:
+    def names(self, chunk: Chunk) -> tuple[str, ...]:
+        """Return the names of the columns of a chunk's file.
+
+        Raises:
+            DataError: `file.invalid_header`.
+        """
         if self._named:
             return self._named
         if chunk.start and chunk.path in self._headers:

@@ -43,13 +43,17 @@ class JsonDecoder:
     """Makes a row of every line. A line must be one JSON object."""
 
     def __init__(
-        self, invalid_utf8: str, invalid_rows: str, types: Mapping[str, pa.DataType]
+        self,
+        invalid_utf8: str,
+        invalid_rows: str,
+        types: Mapping[str, pa.DataType],
+        shapes: Shapes,
     ) -> None:
         self._invalid_utf8 = invalid_utf8
         self._declared = pa.schema(list(types.items()))
         _refuse_types(types)
         self._tolerant = invalid_rows == "dead-letter"
-        self._shapes = Shapes()
+        self._shapes = shapes
         self._warned: set[tuple[str, str]] = set()
 
     def decode(self, chunk: Chunk, dataset: str) -> Decoded:

@@ -53,11 +53,27 @@ class Dialect:
 
     def values(self, record: bytes) -> list[bytes]:
         """Return the values of a record without its line end."""
+        return [self._value(field) for field in self.fields(record)]
+
+    def fields(self, record: bytes) -> list[bytes]:
+        """Return the fields of a record without its line end as they are written, with quotes."""
         records = Records(record, len(record), self)
         edges = [*records.delimiters.tolist(), len(record)]
         begins = [0, *(edge + 1 for edge in edges)]
-        fields = [record[begin:edge] for begin, edge in zip(begins, edges, strict=False)]
-        return [self._value(field) for field in fields]
+        return [record[begin:edge] for begin, edge in zip(begins, edges, strict=False)]
+
+    def field(self, value: bytes) -> bytes | None:
+        """Return a value as a field is written; None: this dialect has no way to write it."""
+        marks = (self.delimiter, self.quote, self.escape, _LF, _CR)
+        if not any(mark and mark in value for mark in marks):
+            return value
+        if self.quote:
+            escaped = value.replace(self.escape, self.escape * 2) if self.escape else value
+            return self.quote + escaped.replace(self.quote, self.quote * 2) + self.quote
+        if not self.escape:
+            return None
+        special = b"[%b]" % b"".join(re.escape(mark) for mark in marks if mark)
+        return re.sub(special, lambda found: self.escape + found[0], value)
 
     def _value(self, field: bytes) -> bytes:
         if not self.quote or not field.startswith(self.quote):

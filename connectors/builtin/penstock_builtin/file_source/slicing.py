@@ -20,6 +20,7 @@ from penstock_builtin.file_source.jsonl import JsonDecoder
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.file_source.matching import MatchDecoder
 from penstock_builtin.file_source.records import cut_records
+from penstock_builtin.file_source.shapes import Shapes
 from penstock_builtin.file_source.text import Decoded, TextDecoder
 from penstock_builtin.opening import Roots
 from penstock_connector import Batch
@@ -38,17 +39,23 @@ def decoder_for(keys: ReadingKeys) -> Decoder:
     Raises:
         ConfigError: the columns mean nothing.
     """
-    decoder = _decoder_of_utf8(keys)
+    decoder = decoder_of_utf8(keys, Shapes())
     return decoder if keys.is_utf8 else EncodedDecoder(decoder, keys.encoding)
 
 
-def _decoder_of_utf8(keys: ReadingKeys) -> Decoder:
+def decoder_of_utf8(keys: ReadingKeys, shapes: Shapes) -> Decoder:
+    """Return what makes rows of lines that are UTF-8, whatever `encoding` is. `shapes` are the
+    columns so far, which it adds to.
+
+    Raises:
+        ConfigError: the columns mean nothing.
+    """
     types = declared_types(keys.types)
     match keys.format:
         case "csv":
-            return CsvDecoder(keys)
+            return CsvDecoder(keys, shapes)
         case "jsonl":
-            return JsonDecoder(keys.invalid_utf8, keys.invalid_rows, types)
+            return JsonDecoder(keys.invalid_utf8, keys.invalid_rows, types, shapes)
     if keys.text_regex:
         return MatchDecoder(keys.text_regex, types, keys.invalid_utf8, keys.invalid_rows)
     return TextDecoder(keys.invalid_utf8)

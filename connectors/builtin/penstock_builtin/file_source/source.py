@@ -13,11 +13,12 @@ from penstock_builtin.file_source.files import FilesSource
 from penstock_builtin.file_source.finding import find_files, is_pattern, may_grow, plan_files
 from penstock_builtin.file_source.listed import list_files
 from penstock_builtin.file_source.listing import ListedFiles, listed_plan, watch_listing
+from penstock_builtin.file_source.raw_rows import parse_raw_rows
 from penstock_builtin.file_source.tailing import TailedFiles
 from penstock_builtin.opening import as_file_error, open_regular
 from penstock_builtin.places.local import LocalPlace
 from penstock_builtin.places.s3 import S3Place
-from penstock_connector import Dataset, Monitor, Partition
+from penstock_connector import Batch, ConnectorError, Dataset, Monitor, Partition, RawRow
 
 
 class FileSource(FilesSource[FileSourceConfig]):
@@ -82,6 +83,14 @@ class FileSource(FilesSource[FileSourceConfig]):
             return
         files = find_files(config.patterns, config.names)
         yield from list_files(config, LocalPlace(config.roots), config.roots, files)
+
+    @classmethod
+    def parse_rows(
+        cls, config: FileSourceConfig, rows: Sequence[RawRow]
+    ) -> Iterator[Batch | ConnectorError]:
+        """Read single lines again."""
+        place = S3Place(config) if config.urls else LocalPlace(config.roots)
+        return parse_raw_rows(config, place, config.roots, rows)
 
     @classmethod
     def monitored(cls, config: FileSourceConfig, max_tasks: int) -> bool:

@@ -8,10 +8,11 @@ from typing import ClassVar
 from penstock_builtin.file_source.files import FilesSource
 from penstock_builtin.file_source.listed import list_files
 from penstock_builtin.file_source.listing import ListedFiles, listed_plan, watch_listing
+from penstock_builtin.file_source.raw_rows import parse_raw_rows
 from penstock_builtin.opening import Roots
 from penstock_builtin.places.sftp import SftpPlace
 from penstock_builtin.sftp_source.config import SftpSourceConfig
-from penstock_connector import Dataset, Monitor, Partition
+from penstock_connector import Batch, ConnectorError, Dataset, Monitor, Partition, RawRow
 
 
 class SftpSource(FilesSource[SftpSourceConfig]):
@@ -43,6 +44,13 @@ class SftpSource(FilesSource[SftpSourceConfig]):
     def list_datasets(cls, config: SftpSourceConfig) -> Iterator[Dataset]:
         """Yield the files that there are now."""
         yield from list_files(config, SftpPlace(config, config), Roots())
+
+    @classmethod
+    def parse_rows(
+        cls, config: SftpSourceConfig, rows: Sequence[RawRow]
+    ) -> Iterator[Batch | ConnectorError]:
+        """Read single lines again."""
+        return parse_raw_rows(config, SftpPlace(config, config), Roots(), rows)
 
     @classmethod
     def monitored(cls, config: SftpSourceConfig, max_tasks: int) -> bool:

@@ -13,8 +13,10 @@ from google.protobuf.duration_pb2 import Duration
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
+from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
+from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.model.connector import ApplyAction, Partition, Target
 from penstock.model.datasets import Dataset
 from penstock.model.errors import PenstockError
@@ -228,6 +230,29 @@ class PluginProcess:
                 schema = rules.check(response.dataset)
                 redact = self.connection.redact
                 yield responses.dataset_from_proto(response.dataset, schema, redact)
+
+    async def parse_rows(
+        self, target: Target, rows: Sequence[responses.RawRow]
+    ) -> list[responses.ParsedRow]:
+        """Have the source read single rows again from their bytes. Changes nothing.
+
+        Raises:
+            PenstockError: of the plugin; `plugin.unimplemented`, `plugin.protocol.parsed_row`.
+        """
+        request = source_pb.ParseRowsRequest(
+            target=self._target_to_proto(target), rows=map(responses.raw_row_to_proto, rows)
+        )
+        stub = SourceServiceStub(self.connection.channel)
+        response = await self.connection.call(
+            "plugin.parse_rows", self.deadlines.parse_rows_s, stub.ParseRows, request
+        )
+        if len(response.rows) != len(rows):
+            raise protocol_violation(
+                "parsed_row",
+                f"ParseRows returned {len(response.rows)} results for {len(rows)} rows",
+            )
+        redact = self.connection.redact
+        return [responses.parsed_row_from_proto(row, redact) for row in response.rows]
 
     async def _stream(
         self,

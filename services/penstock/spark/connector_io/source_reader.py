@@ -16,6 +16,7 @@ import base64
 import functools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import grpc
@@ -24,8 +25,8 @@ import pyarrow as pa
 from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.api.record.v1 import record_pb2
-from penstock.model.dead_letter_queue import DeadLetterId, RowEdits, apply_edit
-from penstock.model.errors import ConfigError, InternalError
+from penstock.model.dead_letter_queue import DeadLetterId, RowEdits
+from penstock.model.errors import InternalError
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.rpc.status import error_from, is_too_large
 from penstock.spark.connector_io import json_lines
@@ -43,6 +44,7 @@ from penstock.spark.connector_io.plugin_calls import (
     protocol_error,
     shares_memory,
 )
+from penstock.spark.connector_io.row_edits import edit_row
 from penstock.spark.schema import normalize_batch, normalize_schema
 from penstock.topic_files.file_reader import read_files
 
@@ -151,7 +153,11 @@ def _frames(call: Any, timer: StallTimer) -> Iterator[record_pb2.Batch]:
 
 
 def replay_spec(
-    rows: Mapping[str, Any], ids: Sequence[DeadLetterId], schema: pa.Schema, edits: RowEdits
+    rows: Mapping[str, Any],
+    ids: Sequence[DeadLetterId],
+    schema: pa.Schema,
+    edits: RowEdits,
+    parsed: Mapping[DeadLetterId, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the read spec of a replay.
 
@@ -160,6 +166,8 @@ def replay_spec(
         ids: Their ids, in the order in which `rows` gives them.
         schema: The schema of the rows in them.
         edits: What the user changed of the rows.
+        parsed: Rows as text, edits applied, of those that were parsed from bytes: they travel in
+            the ticket.
     """
     single = {
         str(index): edits.for_letter(id_) for index, id_ in enumerate(ids) if id_ in edits.by_id
@@ -171,6 +179,7 @@ def replay_spec(
         "rows": encoded,
         "every": dict(edits.all_rows),
         "single": single,
+        "parsed": {str(index): parsed[id_] for index, id_ in enumerate(ids) if id_ in parsed},
     }
 
 
@@ -181,28 +190,10 @@ def read_replay(spec: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     for batch in read_files(spec):
         texts = batch.column(0).to_pylist()
         lines = [
-            apply_edit(text, spec["single"].get(str(index), spec["every"]))
+            spec["parsed"].get(str(index))
+            or edit_row(text, spec["single"].get(str(index), spec["every"]), schema)
             for index, text in enumerate(texts, first)
         ]
         first += len(texts)
-        yield normalize_batch(parse_dead_letter_rows(lines, schema), normalize_schema(schema))
-
-
-def parse_dead_letter_rows(
-    lines: Sequence[str], schema: pa.Schema, owner: str = "a dead letter"
-) -> pa.RecordBatch:
-    """Return the rows in the JSON texts of dead letters; `owner` names them in an error.
-
-    Raises:
-        ConfigError: `letters.bad_edit`: a changed row no longer fits this schema.
-    """
-    try:
-        return json_lines.parse_rows("".join(f"{line}\n" for line in lines).encode(), schema)
-    except json_lines.InvalidRowsError as error:
-        raise ConfigError(
-            "letters.bad_edit",
-            f"the changed row of {owner} does not fit its columns: {error}",
-            fix="Change columns that the row can have, to values of their types: "
-            + ", ".join(f"{field.name} {field.type}" for field in schema)[:500],
-            config_path="replay.edits",
-        ) from None
+        rows = json_lines.parse_rows("".join(f"{line}\n" for line in lines).encode(), schema)
+        yield normalize_batch(rows, normalize_schema(schema))

@@ -161,6 +161,245 @@ func (x *FetchResponse) GetBatch() *v1.Batch {
 	return nil
 }
 
+// ParseRowsRequest is rows as bytes. The host sends at most 500 at a time.
+type ParseRowsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Connector.
+	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	// Rows.
+	Rows          []*RawRow `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParseRowsRequest) Reset() {
+	*x = ParseRowsRequest{}
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParseRowsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParseRowsRequest) ProtoMessage() {}
+
+func (x *ParseRowsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParseRowsRequest.ProtoReflect.Descriptor instead.
+func (*ParseRowsRequest) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ParseRowsRequest) GetTarget() *Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *ParseRowsRequest) GetRows() []*RawRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+// RawRow is one row as bytes.
+type RawRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Partition that the row was read from (BadRow.partition_id).
+	PartitionId string `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// Dataset (BadRow.dataset).
+	Dataset string `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	// Bytes, as the source sent them in BadRow.raw, or corrected by a user.
+	Raw []byte `protobuf:"bytes,3,opt,name=raw,proto3" json:"raw,omitempty"`
+	// Values to set before the bytes are read, as a JSON object: column to value, null for no value. A text stands for the value that
+	// the column would have with these characters: "12" is a number in a column of numbers. Empty: none.
+	SetJson       string `protobuf:"bytes,4,opt,name=set_json,json=setJson,proto3" json:"set_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RawRow) Reset() {
+	*x = RawRow{}
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RawRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RawRow) ProtoMessage() {}
+
+func (x *RawRow) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RawRow.ProtoReflect.Descriptor instead.
+func (*RawRow) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RawRow) GetPartitionId() string {
+	if x != nil {
+		return x.PartitionId
+	}
+	return ""
+}
+
+func (x *RawRow) GetDataset() string {
+	if x != nil {
+		return x.Dataset
+	}
+	return ""
+}
+
+func (x *RawRow) GetRaw() []byte {
+	if x != nil {
+		return x.Raw
+	}
+	return nil
+}
+
+func (x *RawRow) GetSetJson() string {
+	if x != nil {
+		return x.SetJson
+	}
+	return ""
+}
+
+// ParseRowsResponse is the result of each row.
+type ParseRowsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Results, one for each row of the request, in its order.
+	Rows          []*ParsedRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParseRowsResponse) Reset() {
+	*x = ParseRowsResponse{}
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParseRowsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParseRowsResponse) ProtoMessage() {}
+
+func (x *ParseRowsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParseRowsResponse.ProtoReflect.Descriptor instead.
+func (*ParseRowsResponse) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ParseRowsResponse) GetRows() []*ParsedRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+// ParsedRow is a row, or why the bytes are not one.
+type ParsedRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Schema of the row, with its dataset and key columns. schema_id is 1.
+	Schema *v1.Schema `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	// Batch of exactly this row, not in chunks. seq and schema_id are 1.
+	Row *v1.Batch `protobuf:"bytes,2,opt,name=row,proto3" json:"row,omitempty"`
+	// Why the bytes are not a row; schema and row are absent then.
+	Reason        *v11.Diagnostic `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParsedRow) Reset() {
+	*x = ParsedRow{}
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParsedRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParsedRow) ProtoMessage() {}
+
+func (x *ParsedRow) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParsedRow.ProtoReflect.Descriptor instead.
+func (*ParsedRow) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ParsedRow) GetSchema() *v1.Schema {
+	if x != nil {
+		return x.Schema
+	}
+	return nil
+}
+
+func (x *ParsedRow) GetRow() *v1.Batch {
+	if x != nil {
+		return x.Row
+	}
+	return nil
+}
+
+func (x *ParsedRow) GetReason() *v11.Diagnostic {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
 // BatchReady announces a batch that can be fetched. The source keeps it until it is released.
 type BatchReady struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -181,7 +420,7 @@ type BatchReady struct {
 
 func (x *BatchReady) Reset() {
 	*x = BatchReady{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[2]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -193,7 +432,7 @@ func (x *BatchReady) String() string {
 func (*BatchReady) ProtoMessage() {}
 
 func (x *BatchReady) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[2]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -206,7 +445,7 @@ func (x *BatchReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchReady.ProtoReflect.Descriptor instead.
 func (*BatchReady) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{2}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *BatchReady) GetSeq() uint64 {
@@ -255,7 +494,7 @@ type ReadRelease struct {
 
 func (x *ReadRelease) Reset() {
 	*x = ReadRelease{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[3]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -267,7 +506,7 @@ func (x *ReadRelease) String() string {
 func (*ReadRelease) ProtoMessage() {}
 
 func (x *ReadRelease) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[3]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -280,7 +519,7 @@ func (x *ReadRelease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRelease.ProtoReflect.Descriptor instead.
 func (*ReadRelease) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{3}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReadRelease) GetSeq() uint64 {
@@ -307,7 +546,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[4]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -319,7 +558,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[4]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -332,7 +571,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{4}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReadRequest) GetKind() isReadRequest_Kind {
@@ -419,7 +658,7 @@ type ReadOpen struct {
 
 func (x *ReadOpen) Reset() {
 	*x = ReadOpen{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[5]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -431,7 +670,7 @@ func (x *ReadOpen) String() string {
 func (*ReadOpen) ProtoMessage() {}
 
 func (x *ReadOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[5]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -444,7 +683,7 @@ func (x *ReadOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOpen.ProtoReflect.Descriptor instead.
 func (*ReadOpen) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{5}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReadOpen) GetTarget() *Target {
@@ -514,7 +753,7 @@ type ReadCommitted struct {
 
 func (x *ReadCommitted) Reset() {
 	*x = ReadCommitted{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[6]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +765,7 @@ func (x *ReadCommitted) String() string {
 func (*ReadCommitted) ProtoMessage() {}
 
 func (x *ReadCommitted) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[6]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +778,7 @@ func (x *ReadCommitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadCommitted.ProtoReflect.Descriptor instead.
 func (*ReadCommitted) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{6}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReadCommitted) GetCheckpointId() uint64 {
@@ -571,7 +810,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[7]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +822,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[7]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +835,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{7}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -760,7 +999,7 @@ type ReadOpened struct {
 
 func (x *ReadOpened) Reset() {
 	*x = ReadOpened{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[8]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +1011,7 @@ func (x *ReadOpened) String() string {
 func (*ReadOpened) ProtoMessage() {}
 
 func (x *ReadOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[8]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +1024,7 @@ func (x *ReadOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOpened.ProtoReflect.Descriptor instead.
 func (*ReadOpened) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{8}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadOpened) GetEncoding() v1.Encoding {
@@ -842,7 +1081,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[9]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +1093,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[9]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +1106,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{9}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Checkpoint) GetCheckpointId() uint64 {
@@ -916,7 +1155,7 @@ type PartitionDone struct {
 
 func (x *PartitionDone) Reset() {
 	*x = PartitionDone{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1167,7 @@ func (x *PartitionDone) String() string {
 func (*PartitionDone) ProtoMessage() {}
 
 func (x *PartitionDone) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1180,7 @@ func (x *PartitionDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDone.ProtoReflect.Descriptor instead.
 func (*PartitionDone) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{10}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PartitionDone) GetPartitionId() string {
@@ -971,7 +1210,7 @@ type BadRow struct {
 
 func (x *BadRow) Reset() {
 	*x = BadRow{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1222,7 @@ func (x *BadRow) String() string {
 func (*BadRow) ProtoMessage() {}
 
 func (x *BadRow) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1235,7 @@ func (x *BadRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BadRow.ProtoReflect.Descriptor instead.
 func (*BadRow) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{11}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BadRow) GetPartitionId() string {
@@ -1045,7 +1284,7 @@ type Drained struct {
 
 func (x *Drained) Reset() {
 	*x = Drained{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1296,7 @@ func (x *Drained) String() string {
 func (*Drained) ProtoMessage() {}
 
 func (x *Drained) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1309,7 @@ func (x *Drained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drained.ProtoReflect.Descriptor instead.
 func (*Drained) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{12}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Drained) GetCheckpointId() uint64 {
@@ -1093,7 +1332,21 @@ const file_penstock_api_connector_v1_source_service_proto_rawDesc = "" +
 	"\x04seqs\x18\x05 \x03(\x04R\x04seqs\x12!\n" +
 	"\fmemory_files\x18\x06 \x01(\bR\vmemoryFiles\"D\n" +
 	"\rFetchResponse\x123\n" +
-	"\x05batch\x18\x01 \x01(\v2\x1d.penstock.api.record.v1.BatchR\x05batch\"\xb4\x01\n" +
+	"\x05batch\x18\x01 \x01(\v2\x1d.penstock.api.record.v1.BatchR\x05batch\"\x84\x01\n" +
+	"\x10ParseRowsRequest\x129\n" +
+	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x125\n" +
+	"\x04rows\x18\x02 \x03(\v2!.penstock.api.connector.v1.RawRowR\x04rows\"r\n" +
+	"\x06RawRow\x12!\n" +
+	"\fpartition_id\x18\x01 \x01(\tR\vpartitionId\x12\x18\n" +
+	"\adataset\x18\x02 \x01(\tR\adataset\x12\x10\n" +
+	"\x03raw\x18\x03 \x01(\fR\x03raw\x12\x19\n" +
+	"\bset_json\x18\x04 \x01(\tR\asetJson\"M\n" +
+	"\x11ParseRowsResponse\x128\n" +
+	"\x04rows\x18\x01 \x03(\v2$.penstock.api.connector.v1.ParsedRowR\x04rows\"\xaf\x01\n" +
+	"\tParsedRow\x126\n" +
+	"\x06schema\x18\x01 \x01(\v2\x1e.penstock.api.record.v1.SchemaR\x06schema\x12/\n" +
+	"\x03row\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.BatchR\x03row\x129\n" +
+	"\x06reason\x18\x03 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\"\xb4\x01\n" +
 	"\n" +
 	"BatchReady\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
@@ -1163,10 +1416,11 @@ const file_penstock_api_connector_v1_source_service_proto_rawDesc = "" +
 	"\x06offset\x18\x04 \x01(\v2\x1e.penstock.api.record.v1.OffsetR\x06offset\x12\x18\n" +
 	"\adataset\x18\x05 \x01(\tR\adataset\".\n" +
 	"\aDrained\x12#\n" +
-	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId2\xca\x01\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId2\xb2\x02\n" +
 	"\rSourceService\x12[\n" +
 	"\x04Read\x12&.penstock.api.connector.v1.ReadRequest\x1a'.penstock.api.connector.v1.ReadResponse(\x010\x01\x12\\\n" +
-	"\x05Fetch\x12'.penstock.api.connector.v1.FetchRequest\x1a(.penstock.api.connector.v1.FetchResponse0\x01b\x06proto3"
+	"\x05Fetch\x12'.penstock.api.connector.v1.FetchRequest\x1a(.penstock.api.connector.v1.FetchResponse0\x01\x12f\n" +
+	"\tParseRows\x12+.penstock.api.connector.v1.ParseRowsRequest\x1a,.penstock.api.connector.v1.ParseRowsResponseb\x06proto3"
 
 var (
 	file_penstock_api_connector_v1_source_service_proto_rawDescOnce sync.Once
@@ -1180,67 +1434,79 @@ func file_penstock_api_connector_v1_source_service_proto_rawDescGZIP() []byte {
 	return file_penstock_api_connector_v1_source_service_proto_rawDescData
 }
 
-var file_penstock_api_connector_v1_source_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_penstock_api_connector_v1_source_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_penstock_api_connector_v1_source_service_proto_goTypes = []any{
 	(*FetchRequest)(nil),        // 0: penstock.api.connector.v1.FetchRequest
 	(*FetchResponse)(nil),       // 1: penstock.api.connector.v1.FetchResponse
-	(*BatchReady)(nil),          // 2: penstock.api.connector.v1.BatchReady
-	(*ReadRelease)(nil),         // 3: penstock.api.connector.v1.ReadRelease
-	(*ReadRequest)(nil),         // 4: penstock.api.connector.v1.ReadRequest
-	(*ReadOpen)(nil),            // 5: penstock.api.connector.v1.ReadOpen
-	(*ReadCommitted)(nil),       // 6: penstock.api.connector.v1.ReadCommitted
-	(*ReadResponse)(nil),        // 7: penstock.api.connector.v1.ReadResponse
-	(*ReadOpened)(nil),          // 8: penstock.api.connector.v1.ReadOpened
-	(*Checkpoint)(nil),          // 9: penstock.api.connector.v1.Checkpoint
-	(*PartitionDone)(nil),       // 10: penstock.api.connector.v1.PartitionDone
-	(*BadRow)(nil),              // 11: penstock.api.connector.v1.BadRow
-	(*Drained)(nil),             // 12: penstock.api.connector.v1.Drained
-	nil,                         // 13: penstock.api.connector.v1.Checkpoint.OffsetsEntry
-	(*v1.Batch)(nil),            // 14: penstock.api.record.v1.Batch
-	(*Target)(nil),              // 15: penstock.api.connector.v1.Target
-	(*TaskPlan)(nil),            // 16: penstock.api.connector.v1.TaskPlan
-	(v1.Encoding)(0),            // 17: penstock.api.record.v1.Encoding
-	(*Limits)(nil),              // 18: penstock.api.connector.v1.Limits
-	(*Credit)(nil),              // 19: penstock.api.connector.v1.Credit
+	(*ParseRowsRequest)(nil),    // 2: penstock.api.connector.v1.ParseRowsRequest
+	(*RawRow)(nil),              // 3: penstock.api.connector.v1.RawRow
+	(*ParseRowsResponse)(nil),   // 4: penstock.api.connector.v1.ParseRowsResponse
+	(*ParsedRow)(nil),           // 5: penstock.api.connector.v1.ParsedRow
+	(*BatchReady)(nil),          // 6: penstock.api.connector.v1.BatchReady
+	(*ReadRelease)(nil),         // 7: penstock.api.connector.v1.ReadRelease
+	(*ReadRequest)(nil),         // 8: penstock.api.connector.v1.ReadRequest
+	(*ReadOpen)(nil),            // 9: penstock.api.connector.v1.ReadOpen
+	(*ReadCommitted)(nil),       // 10: penstock.api.connector.v1.ReadCommitted
+	(*ReadResponse)(nil),        // 11: penstock.api.connector.v1.ReadResponse
+	(*ReadOpened)(nil),          // 12: penstock.api.connector.v1.ReadOpened
+	(*Checkpoint)(nil),          // 13: penstock.api.connector.v1.Checkpoint
+	(*PartitionDone)(nil),       // 14: penstock.api.connector.v1.PartitionDone
+	(*BadRow)(nil),              // 15: penstock.api.connector.v1.BadRow
+	(*Drained)(nil),             // 16: penstock.api.connector.v1.Drained
+	nil,                         // 17: penstock.api.connector.v1.Checkpoint.OffsetsEntry
+	(*v1.Batch)(nil),            // 18: penstock.api.record.v1.Batch
+	(*Target)(nil),              // 19: penstock.api.connector.v1.Target
 	(*v1.Schema)(nil),           // 20: penstock.api.record.v1.Schema
-	(*Progress)(nil),            // 21: penstock.api.connector.v1.Progress
-	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
-	(*v11.Diagnostic)(nil),      // 23: penstock.api.error.v1.Diagnostic
-	(*v1.Offset)(nil),           // 24: penstock.api.record.v1.Offset
+	(*v11.Diagnostic)(nil),      // 21: penstock.api.error.v1.Diagnostic
+	(*TaskPlan)(nil),            // 22: penstock.api.connector.v1.TaskPlan
+	(v1.Encoding)(0),            // 23: penstock.api.record.v1.Encoding
+	(*Limits)(nil),              // 24: penstock.api.connector.v1.Limits
+	(*Credit)(nil),              // 25: penstock.api.connector.v1.Credit
+	(*Progress)(nil),            // 26: penstock.api.connector.v1.Progress
+	(*durationpb.Duration)(nil), // 27: google.protobuf.Duration
+	(*v1.Offset)(nil),           // 28: penstock.api.record.v1.Offset
 }
 var file_penstock_api_connector_v1_source_service_proto_depIdxs = []int32{
-	14, // 0: penstock.api.connector.v1.FetchResponse.batch:type_name -> penstock.api.record.v1.Batch
-	5,  // 1: penstock.api.connector.v1.ReadRequest.open:type_name -> penstock.api.connector.v1.ReadOpen
-	6,  // 2: penstock.api.connector.v1.ReadRequest.committed:type_name -> penstock.api.connector.v1.ReadCommitted
-	3,  // 3: penstock.api.connector.v1.ReadRequest.release:type_name -> penstock.api.connector.v1.ReadRelease
-	15, // 4: penstock.api.connector.v1.ReadOpen.target:type_name -> penstock.api.connector.v1.Target
-	16, // 5: penstock.api.connector.v1.ReadOpen.task:type_name -> penstock.api.connector.v1.TaskPlan
-	17, // 6: penstock.api.connector.v1.ReadOpen.encodings:type_name -> penstock.api.record.v1.Encoding
-	18, // 7: penstock.api.connector.v1.ReadOpen.limits:type_name -> penstock.api.connector.v1.Limits
-	19, // 8: penstock.api.connector.v1.ReadOpen.credit:type_name -> penstock.api.connector.v1.Credit
-	8,  // 9: penstock.api.connector.v1.ReadResponse.opened:type_name -> penstock.api.connector.v1.ReadOpened
-	20, // 10: penstock.api.connector.v1.ReadResponse.schema:type_name -> penstock.api.record.v1.Schema
-	2,  // 11: penstock.api.connector.v1.ReadResponse.ready:type_name -> penstock.api.connector.v1.BatchReady
-	9,  // 12: penstock.api.connector.v1.ReadResponse.checkpoint:type_name -> penstock.api.connector.v1.Checkpoint
-	10, // 13: penstock.api.connector.v1.ReadResponse.partition_done:type_name -> penstock.api.connector.v1.PartitionDone
-	21, // 14: penstock.api.connector.v1.ReadResponse.progress:type_name -> penstock.api.connector.v1.Progress
-	11, // 15: penstock.api.connector.v1.ReadResponse.bad_row:type_name -> penstock.api.connector.v1.BadRow
-	12, // 16: penstock.api.connector.v1.ReadResponse.drained:type_name -> penstock.api.connector.v1.Drained
-	17, // 17: penstock.api.connector.v1.ReadOpened.encoding:type_name -> penstock.api.record.v1.Encoding
-	22, // 18: penstock.api.connector.v1.ReadOpened.heartbeat_every:type_name -> google.protobuf.Duration
-	13, // 19: penstock.api.connector.v1.Checkpoint.offsets:type_name -> penstock.api.connector.v1.Checkpoint.OffsetsEntry
-	23, // 20: penstock.api.connector.v1.BadRow.reason:type_name -> penstock.api.error.v1.Diagnostic
-	24, // 21: penstock.api.connector.v1.BadRow.offset:type_name -> penstock.api.record.v1.Offset
-	24, // 22: penstock.api.connector.v1.Checkpoint.OffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
-	4,  // 23: penstock.api.connector.v1.SourceService.Read:input_type -> penstock.api.connector.v1.ReadRequest
-	0,  // 24: penstock.api.connector.v1.SourceService.Fetch:input_type -> penstock.api.connector.v1.FetchRequest
-	7,  // 25: penstock.api.connector.v1.SourceService.Read:output_type -> penstock.api.connector.v1.ReadResponse
-	1,  // 26: penstock.api.connector.v1.SourceService.Fetch:output_type -> penstock.api.connector.v1.FetchResponse
-	25, // [25:27] is the sub-list for method output_type
-	23, // [23:25] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	18, // 0: penstock.api.connector.v1.FetchResponse.batch:type_name -> penstock.api.record.v1.Batch
+	19, // 1: penstock.api.connector.v1.ParseRowsRequest.target:type_name -> penstock.api.connector.v1.Target
+	3,  // 2: penstock.api.connector.v1.ParseRowsRequest.rows:type_name -> penstock.api.connector.v1.RawRow
+	5,  // 3: penstock.api.connector.v1.ParseRowsResponse.rows:type_name -> penstock.api.connector.v1.ParsedRow
+	20, // 4: penstock.api.connector.v1.ParsedRow.schema:type_name -> penstock.api.record.v1.Schema
+	18, // 5: penstock.api.connector.v1.ParsedRow.row:type_name -> penstock.api.record.v1.Batch
+	21, // 6: penstock.api.connector.v1.ParsedRow.reason:type_name -> penstock.api.error.v1.Diagnostic
+	9,  // 7: penstock.api.connector.v1.ReadRequest.open:type_name -> penstock.api.connector.v1.ReadOpen
+	10, // 8: penstock.api.connector.v1.ReadRequest.committed:type_name -> penstock.api.connector.v1.ReadCommitted
+	7,  // 9: penstock.api.connector.v1.ReadRequest.release:type_name -> penstock.api.connector.v1.ReadRelease
+	19, // 10: penstock.api.connector.v1.ReadOpen.target:type_name -> penstock.api.connector.v1.Target
+	22, // 11: penstock.api.connector.v1.ReadOpen.task:type_name -> penstock.api.connector.v1.TaskPlan
+	23, // 12: penstock.api.connector.v1.ReadOpen.encodings:type_name -> penstock.api.record.v1.Encoding
+	24, // 13: penstock.api.connector.v1.ReadOpen.limits:type_name -> penstock.api.connector.v1.Limits
+	25, // 14: penstock.api.connector.v1.ReadOpen.credit:type_name -> penstock.api.connector.v1.Credit
+	12, // 15: penstock.api.connector.v1.ReadResponse.opened:type_name -> penstock.api.connector.v1.ReadOpened
+	20, // 16: penstock.api.connector.v1.ReadResponse.schema:type_name -> penstock.api.record.v1.Schema
+	6,  // 17: penstock.api.connector.v1.ReadResponse.ready:type_name -> penstock.api.connector.v1.BatchReady
+	13, // 18: penstock.api.connector.v1.ReadResponse.checkpoint:type_name -> penstock.api.connector.v1.Checkpoint
+	14, // 19: penstock.api.connector.v1.ReadResponse.partition_done:type_name -> penstock.api.connector.v1.PartitionDone
+	26, // 20: penstock.api.connector.v1.ReadResponse.progress:type_name -> penstock.api.connector.v1.Progress
+	15, // 21: penstock.api.connector.v1.ReadResponse.bad_row:type_name -> penstock.api.connector.v1.BadRow
+	16, // 22: penstock.api.connector.v1.ReadResponse.drained:type_name -> penstock.api.connector.v1.Drained
+	23, // 23: penstock.api.connector.v1.ReadOpened.encoding:type_name -> penstock.api.record.v1.Encoding
+	27, // 24: penstock.api.connector.v1.ReadOpened.heartbeat_every:type_name -> google.protobuf.Duration
+	17, // 25: penstock.api.connector.v1.Checkpoint.offsets:type_name -> penstock.api.connector.v1.Checkpoint.OffsetsEntry
+	21, // 26: penstock.api.connector.v1.BadRow.reason:type_name -> penstock.api.error.v1.Diagnostic
+	28, // 27: penstock.api.connector.v1.BadRow.offset:type_name -> penstock.api.record.v1.Offset
+	28, // 28: penstock.api.connector.v1.Checkpoint.OffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
+	8,  // 29: penstock.api.connector.v1.SourceService.Read:input_type -> penstock.api.connector.v1.ReadRequest
+	0,  // 30: penstock.api.connector.v1.SourceService.Fetch:input_type -> penstock.api.connector.v1.FetchRequest
+	2,  // 31: penstock.api.connector.v1.SourceService.ParseRows:input_type -> penstock.api.connector.v1.ParseRowsRequest
+	11, // 32: penstock.api.connector.v1.SourceService.Read:output_type -> penstock.api.connector.v1.ReadResponse
+	1,  // 33: penstock.api.connector.v1.SourceService.Fetch:output_type -> penstock.api.connector.v1.FetchResponse
+	4,  // 34: penstock.api.connector.v1.SourceService.ParseRows:output_type -> penstock.api.connector.v1.ParseRowsResponse
+	32, // [32:35] is the sub-list for method output_type
+	29, // [29:32] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_source_service_proto_init() }
@@ -1250,12 +1516,12 @@ func file_penstock_api_connector_v1_source_service_proto_init() {
 	}
 	file_penstock_api_connector_v1_connector_service_proto_init()
 	file_penstock_api_connector_v1_types_proto_init()
-	file_penstock_api_connector_v1_source_service_proto_msgTypes[4].OneofWrappers = []any{
+	file_penstock_api_connector_v1_source_service_proto_msgTypes[8].OneofWrappers = []any{
 		(*ReadRequest_Open)(nil),
 		(*ReadRequest_Committed)(nil),
 		(*ReadRequest_Release)(nil),
 	}
-	file_penstock_api_connector_v1_source_service_proto_msgTypes[7].OneofWrappers = []any{
+	file_penstock_api_connector_v1_source_service_proto_msgTypes[11].OneofWrappers = []any{
 		(*ReadResponse_Opened)(nil),
 		(*ReadResponse_Schema)(nil),
 		(*ReadResponse_Ready)(nil),
@@ -1271,7 +1537,7 @@ func file_penstock_api_connector_v1_source_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_connector_v1_source_service_proto_rawDesc), len(file_penstock_api_connector_v1_source_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,8 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SourceService_Read_FullMethodName  = "/penstock.api.connector.v1.SourceService/Read"
-	SourceService_Fetch_FullMethodName = "/penstock.api.connector.v1.SourceService/Fetch"
+	SourceService_Read_FullMethodName      = "/penstock.api.connector.v1.SourceService/Read"
+	SourceService_Fetch_FullMethodName     = "/penstock.api.connector.v1.SourceService/Fetch"
+	SourceService_ParseRows_FullMethodName = "/penstock.api.connector.v1.SourceService/ParseRows"
 )
 
 // SourceServiceClient is the client API for SourceService service.
@@ -35,6 +36,11 @@ type SourceServiceClient interface {
 	Read(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ReadRequest, ReadResponse], error)
 	// Fetch streams batches that Read announced. It may be repeated for the same batches until they are released.
 	Fetch(ctx context.Context, in *FetchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchResponse], error)
+	// ParseRows reads single rows from their bytes: those of BadRow, or what a user made of them. The rows are as Read would have
+	// returned them: with the same columns and types. It opens no task, changes nothing, and is idempotent: the host calls it to show
+	// what a row would be, and again when the row moves. It may be unimplemented: then such rows are not replayed. An error status
+	// fails all rows; what is wrong with one of them is in its ParsedRow.
+	ParseRows(ctx context.Context, in *ParseRowsRequest, opts ...grpc.CallOption) (*ParseRowsResponse, error)
 }
 
 type sourceServiceClient struct {
@@ -77,6 +83,16 @@ func (c *sourceServiceClient) Fetch(ctx context.Context, in *FetchRequest, opts 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SourceService_FetchClient = grpc.ServerStreamingClient[FetchResponse]
 
+func (c *sourceServiceClient) ParseRows(ctx context.Context, in *ParseRowsRequest, opts ...grpc.CallOption) (*ParseRowsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ParseRowsResponse)
+	err := c.cc.Invoke(ctx, SourceService_ParseRows_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SourceServiceServer is the server API for SourceService service.
 // All implementations must embed UnimplementedSourceServiceServer
 // for forward compatibility.
@@ -89,6 +105,11 @@ type SourceServiceServer interface {
 	Read(grpc.BidiStreamingServer[ReadRequest, ReadResponse]) error
 	// Fetch streams batches that Read announced. It may be repeated for the same batches until they are released.
 	Fetch(*FetchRequest, grpc.ServerStreamingServer[FetchResponse]) error
+	// ParseRows reads single rows from their bytes: those of BadRow, or what a user made of them. The rows are as Read would have
+	// returned them: with the same columns and types. It opens no task, changes nothing, and is idempotent: the host calls it to show
+	// what a row would be, and again when the row moves. It may be unimplemented: then such rows are not replayed. An error status
+	// fails all rows; what is wrong with one of them is in its ParsedRow.
+	ParseRows(context.Context, *ParseRowsRequest) (*ParseRowsResponse, error)
 	mustEmbedUnimplementedSourceServiceServer()
 }
 
@@ -104,6 +125,9 @@ func (UnimplementedSourceServiceServer) Read(grpc.BidiStreamingServer[ReadReques
 }
 func (UnimplementedSourceServiceServer) Fetch(*FetchRequest, grpc.ServerStreamingServer[FetchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Fetch not implemented")
+}
+func (UnimplementedSourceServiceServer) ParseRows(context.Context, *ParseRowsRequest) (*ParseRowsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ParseRows not implemented")
 }
 func (UnimplementedSourceServiceServer) mustEmbedUnimplementedSourceServiceServer() {}
 func (UnimplementedSourceServiceServer) testEmbeddedByValue()                       {}
@@ -144,13 +168,36 @@ func _SourceService_Fetch_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SourceService_FetchServer = grpc.ServerStreamingServer[FetchResponse]
 
+func _SourceService_ParseRows_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ParseRowsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SourceServiceServer).ParseRows(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SourceService_ParseRows_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SourceServiceServer).ParseRows(ctx, req.(*ParseRowsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SourceService_ServiceDesc is the grpc.ServiceDesc for SourceService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var SourceService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "penstock.api.connector.v1.SourceService",
 	HandlerType: (*SourceServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ParseRows",
+			Handler:    _SourceService_ParseRows_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Read",

@@ -29,7 +29,7 @@ from penstock.api.error.v1 import diagnostic_pb2 as penstock_dot_api_dot_error_d
 from penstock.api.record.v1 import record_pb2 as penstock_dot_api_dot_record_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.penstock/api/connector/v1/source_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"t\n\x0c\x46\x65tchRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08\x66rom_seq\x18\x03 \x01(\x04\x12\x0e\n\x06to_seq\x18\x04 \x01(\x04\x12\x0c\n\x04seqs\x18\x05 \x03(\x04\x12\x14\n\x0cmemory_files\x18\x06 \x01(\x08\"=\n\rFetchResponse\x12,\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x1d.penstock.api.record.v1.Batch\"\x8b\x01\n\nBatchReady\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x11\n\tschema_id\x18\x02 \x01(\r\x12\x14\n\x0cpartition_id\x18\x03 \x01(\t\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08R\x11max_event_time_usR\x0btraceparent\"\x1a\n\x0bReadRelease\x12\x0b\n\x03seq\x18\x01 \x01(\x04\"\x9b\x02\n\x0bReadRequest\x12\x33\n\x04open\x18\x01 \x01(\x0b\x32#.penstock.api.connector.v1.ReadOpenH\x00\x12=\n\tcommitted\x18\x03 \x01(\x0b\x32(.penstock.api.connector.v1.ReadCommittedH\x00\x12\x39\n\x07release\x18\t \x01(\x0b\x32&.penstock.api.connector.v1.ReadReleaseH\x00\x42\x06\n\x04kindJ\x04\x08\x02\x10\x03J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08J\x04\x08\x08\x10\tR\x06\x63reditR\x04nackR\x06\x61ssignR\x05pauseR\x05\x64rainR\rconfig_update\"\xfc\x02\n\x08ReadOpen\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x31\n\x04task\x18\x02 \x01(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x33\n\tencodings\x18\x04 \x03(\x0e\x32 .penstock.api.record.v1.Encoding\x12\x31\n\x06limits\x18\x05 \x01(\x0b\x32!.penstock.api.connector.v1.Limits\x12\x31\n\x06\x63redit\x18\x08 \x01(\x0b\x32!.penstock.api.connector.v1.Credit\x12\x14\n\x0cmemory_files\x18\t \x01(\x08\x12\x17\n\x0funtil_caught_up\x18\n \x01(\x08J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08R\x16transaction_boundariesR\rknown_schemas\"&\n\rReadCommitted\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x04\"\x9f\x04\n\x0cReadResponse\x12\x37\n\x06opened\x18\x01 \x01(\x0b\x32%.penstock.api.connector.v1.ReadOpenedH\x00\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12\x36\n\x05ready\x18\x03 \x01(\x0b\x32%.penstock.api.connector.v1.BatchReadyH\x00\x12;\n\ncheckpoint\x18\x04 \x01(\x0b\x32%.penstock.api.connector.v1.CheckpointH\x00\x12\x42\n\x0epartition_done\x18\x05 \x01(\x0b\x32(.penstock.api.connector.v1.PartitionDoneH\x00\x12\x37\n\x08progress\x18\x07 \x01(\x0b\x32#.penstock.api.connector.v1.ProgressH\x00\x12\x34\n\x07\x62\x61\x64_row\x18\n \x01(\x0b\x32!.penstock.api.connector.v1.BadRowH\x00\x12\x35\n\x07\x64rained\x18\x0b \x01(\x0b\x32\".penstock.api.connector.v1.DrainedH\x00\x42\x06\n\x04kindJ\x04\x08\x06\x10\x07J\x04\x08\x08\x10\tJ\x04\x08\t\x10\nR\x10partition_changeR\ndiagnosticR\rconfig_update\"\xcf\x01\n\nReadOpened\x12\x32\n\x08\x65ncoding\x18\x01 \x01(\x0e\x32 .penstock.api.record.v1.Encoding\x12\x14\n\x0cneeds_commit\x18\x03 \x01(\x08\x12\x32\n\x0fheartbeat_every\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10\x63onfirms_commits\x18\x05 \x01(\x08\x12\x1b\n\x13\x65nds_when_caught_up\x18\x06 \x01(\x08J\x04\x08\x02\x10\x03R\x06limits\"\xcf\x02\n\nCheckpoint\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x04\x12\x43\n\x07offsets\x18\x02 \x03(\x0b\x32\x32.penstock.api.connector.v1.Checkpoint.OffsetsEntry\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x10\n\x08last_seq\x18\x04 \x01(\x04\x12\x14\n\x0c\x61wait_commit\x18\x08 \x01(\x08\x1aN\n\x0cOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset:\x02\x38\x01J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08J\x04\x08\t\x10\nJ\x04\x08\n\x10\x0bR\x0ftransaction_endR\x0etransaction_idR\x0cwatermark_usR\x0btraceparentR\x05\x61\x62ort\"C\n\rPartitionDone\x12\x14\n\x0cpartition_id\x18\x01 \x01(\tJ\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04R\x06offsetR\x08\x66inished\"\x9f\x01\n\x06\x42\x61\x64Row\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12\x0b\n\x03raw\x18\x02 \x01(\x0c\x12\x31\n\x06reason\x18\x03 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12.\n\x06offset\x18\x04 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12\x0f\n\x07\x64\x61taset\x18\x05 \x01(\t\" \n\x07\x44rained\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x04\x32\xca\x01\n\rSourceService\x12[\n\x04Read\x12&.penstock.api.connector.v1.ReadRequest\x1a\'.penstock.api.connector.v1.ReadResponse(\x01\x30\x01\x12\\\n\x05\x46\x65tch\x12\'.penstock.api.connector.v1.FetchRequest\x1a(.penstock.api.connector.v1.FetchResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.penstock/api/connector/v1/source_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"t\n\x0c\x46\x65tchRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08\x66rom_seq\x18\x03 \x01(\x04\x12\x0e\n\x06to_seq\x18\x04 \x01(\x04\x12\x0c\n\x04seqs\x18\x05 \x03(\x04\x12\x14\n\x0cmemory_files\x18\x06 \x01(\x08\"=\n\rFetchResponse\x12,\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x1d.penstock.api.record.v1.Batch\"v\n\x10ParseRowsRequest\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12/\n\x04rows\x18\x02 \x03(\x0b\x32!.penstock.api.connector.v1.RawRow\"N\n\x06RawRow\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x61taset\x18\x02 \x01(\t\x12\x0b\n\x03raw\x18\x03 \x01(\x0c\x12\x10\n\x08set_json\x18\x04 \x01(\t\"G\n\x11ParseRowsResponse\x12\x32\n\x04rows\x18\x01 \x03(\x0b\x32$.penstock.api.connector.v1.ParsedRow\"\x9a\x01\n\tParsedRow\x12.\n\x06schema\x18\x01 \x01(\x0b\x32\x1e.penstock.api.record.v1.Schema\x12*\n\x03row\x18\x02 \x01(\x0b\x32\x1d.penstock.api.record.v1.Batch\x12\x31\n\x06reason\x18\x03 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\"\x8b\x01\n\nBatchReady\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x11\n\tschema_id\x18\x02 \x01(\r\x12\x14\n\x0cpartition_id\x18\x03 \x01(\t\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\r\n\x05\x62ytes\x18\x05 \x01(\x04J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08R\x11max_event_time_usR\x0btraceparent\"\x1a\n\x0bReadRelease\x12\x0b\n\x03seq\x18\x01 \x01(\x04\"\x9b\x02\n\x0bReadRequest\x12\x33\n\x04open\x18\x01 \x01(\x0b\x32#.penstock.api.connector.v1.ReadOpenH\x00\x12=\n\tcommitted\x18\x03 \x01(\x0b\x32(.penstock.api.connector.v1.ReadCommittedH\x00\x12\x39\n\x07release\x18\t \x01(\x0b\x32&.penstock.api.connector.v1.ReadReleaseH\x00\x42\x06\n\x04kindJ\x04\x08\x02\x10\x03J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08J\x04\x08\x08\x10\tR\x06\x63reditR\x04nackR\x06\x61ssignR\x05pauseR\x05\x64rainR\rconfig_update\"\xfc\x02\n\x08ReadOpen\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x31\n\x04task\x18\x02 \x01(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x33\n\tencodings\x18\x04 \x03(\x0e\x32 .penstock.api.record.v1.Encoding\x12\x31\n\x06limits\x18\x05 \x01(\x0b\x32!.penstock.api.connector.v1.Limits\x12\x31\n\x06\x63redit\x18\x08 \x01(\x0b\x32!.penstock.api.connector.v1.Credit\x12\x14\n\x0cmemory_files\x18\t \x01(\x08\x12\x17\n\x0funtil_caught_up\x18\n \x01(\x08J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08R\x16transaction_boundariesR\rknown_schemas\"&\n\rReadCommitted\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x04\"\x9f\x04\n\x0cReadResponse\x12\x37\n\x06opened\x18\x01 \x01(\x0b\x32%.penstock.api.connector.v1.ReadOpenedH\x00\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12\x36\n\x05ready\x18\x03 \x01(\x0b\x32%.penstock.api.connector.v1.BatchReadyH\x00\x12;\n\ncheckpoint\x18\x04 \x01(\x0b\x32%.penstock.api.connector.v1.CheckpointH\x00\x12\x42\n\x0epartition_done\x18\x05 \x01(\x0b\x32(.penstock.api.connector.v1.PartitionDoneH\x00\x12\x37\n\x08progress\x18\x07 \x01(\x0b\x32#.penstock.api.connector.v1.ProgressH\x00\x12\x34\n\x07\x62\x61\x64_row\x18\n \x01(\x0b\x32!.penstock.api.connector.v1.BadRowH\x00\x12\x35\n\x07\x64rained\x18\x0b \x01(\x0b\x32\".penstock.api.connector.v1.DrainedH\x00\x42\x06\n\x04kindJ\x04\x08\x06\x10\x07J\x04\x08\x08\x10\tJ\x04\x08\t\x10\nR\x10partition_changeR\ndiagnosticR\rconfig_update\"\xcf\x01\n\nReadOpened\x12\x32\n\x08\x65ncoding\x18\x01 \x01(\x0e\x32 .penstock.api.record.v1.Encoding\x12\x14\n\x0cneeds_commit\x18\x03 \x01(\x08\x12\x32\n\x0fheartbeat_every\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10\x63onfirms_commits\x18\x05 \x01(\x08\x12\x1b\n\x13\x65nds_when_caught_up\x18\x06 \x01(\x08J\x04\x08\x02\x10\x03R\x06limits\"\xcf\x02\n\nCheckpoint\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x04\x12\x43\n\x07offsets\x18\x02 \x03(\x0b\x32\x32.penstock.api.connector.v1.Checkpoint.OffsetsEntry\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x10\n\x08last_seq\x18\x04 \x01(\x04\x12\x14\n\x0c\x61wait_commit\x18\x08 \x01(\x08\x1aN\n\x0cOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset:\x02\x38\x01J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08J\x04\x08\t\x10\nJ\x04\x08\n\x10\x0bR\x0ftransaction_endR\x0etransaction_idR\x0cwatermark_usR\x0btraceparentR\x05\x61\x62ort\"C\n\rPartitionDone\x12\x14\n\x0cpartition_id\x18\x01 \x01(\tJ\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04R\x06offsetR\x08\x66inished\"\x9f\x01\n\x06\x42\x61\x64Row\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12\x0b\n\x03raw\x18\x02 \x01(\x0c\x12\x31\n\x06reason\x18\x03 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12.\n\x06offset\x18\x04 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12\x0f\n\x07\x64\x61taset\x18\x05 \x01(\t\" \n\x07\x44rained\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x04\x32\xb2\x02\n\rSourceService\x12[\n\x04Read\x12&.penstock.api.connector.v1.ReadRequest\x1a\'.penstock.api.connector.v1.ReadResponse(\x01\x30\x01\x12\\\n\x05\x46\x65tch\x12\'.penstock.api.connector.v1.FetchRequest\x1a(.penstock.api.connector.v1.FetchResponse0\x01\x12\x66\n\tParseRows\x12+.penstock.api.connector.v1.ParseRowsRequest\x1a,.penstock.api.connector.v1.ParseRowsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,30 +42,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FETCHREQUEST']._serialized_end=392
   _globals['_FETCHRESPONSE']._serialized_start=394
   _globals['_FETCHRESPONSE']._serialized_end=455
-  _globals['_BATCHREADY']._serialized_start=458
-  _globals['_BATCHREADY']._serialized_end=597
-  _globals['_READRELEASE']._serialized_start=599
-  _globals['_READRELEASE']._serialized_end=625
-  _globals['_READREQUEST']._serialized_start=628
-  _globals['_READREQUEST']._serialized_end=911
-  _globals['_READOPEN']._serialized_start=914
-  _globals['_READOPEN']._serialized_end=1294
-  _globals['_READCOMMITTED']._serialized_start=1296
-  _globals['_READCOMMITTED']._serialized_end=1334
-  _globals['_READRESPONSE']._serialized_start=1337
-  _globals['_READRESPONSE']._serialized_end=1880
-  _globals['_READOPENED']._serialized_start=1883
-  _globals['_READOPENED']._serialized_end=2090
-  _globals['_CHECKPOINT']._serialized_start=2093
-  _globals['_CHECKPOINT']._serialized_end=2428
-  _globals['_CHECKPOINT_OFFSETSENTRY']._serialized_start=2253
-  _globals['_CHECKPOINT_OFFSETSENTRY']._serialized_end=2331
-  _globals['_PARTITIONDONE']._serialized_start=2430
-  _globals['_PARTITIONDONE']._serialized_end=2497
-  _globals['_BADROW']._serialized_start=2500
-  _globals['_BADROW']._serialized_end=2659
-  _globals['_DRAINED']._serialized_start=2661
-  _globals['_DRAINED']._serialized_end=2693
-  _globals['_SOURCESERVICE']._serialized_start=2696
-  _globals['_SOURCESERVICE']._serialized_end=2898
+  _globals['_PARSEROWSREQUEST']._serialized_start=457
+  _globals['_PARSEROWSREQUEST']._serialized_end=575
+  _globals['_RAWROW']._serialized_start=577
+  _globals['_RAWROW']._serialized_end=655
+  _globals['_PARSEROWSRESPONSE']._serialized_start=657
+  _globals['_PARSEROWSRESPONSE']._serialized_end=728
+  _globals['_PARSEDROW']._serialized_start=731
+  _globals['_PARSEDROW']._serialized_end=885
+  _globals['_BATCHREADY']._serialized_start=888
+  _globals['_BATCHREADY']._serialized_end=1027
+  _globals['_READRELEASE']._serialized_start=1029
+  _globals['_READRELEASE']._serialized_end=1055
+  _globals['_READREQUEST']._serialized_start=1058
+  _globals['_READREQUEST']._serialized_end=1341
+  _globals['_READOPEN']._serialized_start=1344
+  _globals['_READOPEN']._serialized_end=1724
+  _globals['_READCOMMITTED']._serialized_start=1726
+  _globals['_READCOMMITTED']._serialized_end=1764
+  _globals['_READRESPONSE']._serialized_start=1767
+  _globals['_READRESPONSE']._serialized_end=2310
+  _globals['_READOPENED']._serialized_start=2313
+  _globals['_READOPENED']._serialized_end=2520
+  _globals['_CHECKPOINT']._serialized_start=2523
+  _globals['_CHECKPOINT']._serialized_end=2858
+  _globals['_CHECKPOINT_OFFSETSENTRY']._serialized_start=2683
+  _globals['_CHECKPOINT_OFFSETSENTRY']._serialized_end=2761
+  _globals['_PARTITIONDONE']._serialized_start=2860
+  _globals['_PARTITIONDONE']._serialized_end=2927
+  _globals['_BADROW']._serialized_start=2930
+  _globals['_BADROW']._serialized_end=3089
+  _globals['_DRAINED']._serialized_start=3091
+  _globals['_DRAINED']._serialized_end=3123
+  _globals['_SOURCESERVICE']._serialized_start=3126
+  _globals['_SOURCESERVICE']._serialized_end=3432
 # @@protoc_insertion_point(module_scope)

@@ -35,6 +35,42 @@ class FetchResponse(_message.Message):
     batch: _record_pb2.Batch
     def __init__(self, batch: _Optional[_Union[_record_pb2.Batch, _Mapping]] = ...) -> None: ...
 
+class ParseRowsRequest(_message.Message):
+    __slots__ = ("target", "rows")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    target: _connector_service_pb2.Target
+    rows: _containers.RepeatedCompositeFieldContainer[RawRow]
+    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[RawRow, _Mapping]]] = ...) -> None: ...
+
+class RawRow(_message.Message):
+    __slots__ = ("partition_id", "dataset", "raw", "set_json")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    RAW_FIELD_NUMBER: _ClassVar[int]
+    SET_JSON_FIELD_NUMBER: _ClassVar[int]
+    partition_id: str
+    dataset: str
+    raw: bytes
+    set_json: str
+    def __init__(self, partition_id: _Optional[str] = ..., dataset: _Optional[str] = ..., raw: _Optional[bytes] = ..., set_json: _Optional[str] = ...) -> None: ...
+
+class ParseRowsResponse(_message.Message):
+    __slots__ = ("rows",)
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[ParsedRow]
+    def __init__(self, rows: _Optional[_Iterable[_Union[ParsedRow, _Mapping]]] = ...) -> None: ...
+
+class ParsedRow(_message.Message):
+    __slots__ = ("schema", "row", "reason")
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    schema: _record_pb2.Schema
+    row: _record_pb2.Batch
+    reason: _diagnostic_pb2.Diagnostic
+    def __init__(self, schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., row: _Optional[_Union[_record_pb2.Batch, _Mapping]] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
+
 class BatchReady(_message.Message):
     __slots__ = ("seq", "schema_id", "partition_id", "rows", "bytes")
     SEQ_FIELD_NUMBER: _ClassVar[int]

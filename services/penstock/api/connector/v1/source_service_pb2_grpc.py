@@ -46,6 +46,11 @@ class SourceServiceStub(object):
                 request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.FetchRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.FetchResponse.FromString,
                 _registered_method=True)
+        self.ParseRows = channel.unary_unary(
+                '/penstock.api.connector.v1.SourceService/ParseRows',
+                request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.ParseRowsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.ParseRowsResponse.FromString,
+                _registered_method=True)
 
 
 class SourceServiceServicer(object):
@@ -68,6 +73,16 @@ class SourceServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ParseRows(self, request, context):
+        """ParseRows reads single rows from their bytes: those of BadRow, or what a user made of them. The rows are as Read would have
+        returned them: with the same columns and types. It opens no task, changes nothing, and is idempotent: the host calls it to show
+        what a row would be, and again when the row moves. It may be unimplemented: then such rows are not replayed. An error status
+        fails all rows; what is wrong with one of them is in its ParsedRow.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SourceServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -80,6 +95,11 @@ def add_SourceServiceServicer_to_server(servicer, server):
                     servicer.Fetch,
                     request_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.FetchRequest.FromString,
                     response_serializer=penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.FetchResponse.SerializeToString,
+            ),
+            'ParseRows': grpc.unary_unary_rpc_method_handler(
+                    servicer.ParseRows,
+                    request_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.ParseRowsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.ParseRowsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -138,6 +158,33 @@ class SourceService(object):
             '/penstock.api.connector.v1.SourceService/Fetch',
             penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.FetchRequest.SerializeToString,
             penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.FetchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ParseRows(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.connector.v1.SourceService/ParseRows',
+            penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.ParseRowsRequest.SerializeToString,
+            penstock_dot_api_dot_connector_dot_v1_dot_source__service__pb2.ParseRowsResponse.FromString,
             options,
             channel_credentials,
             insecure,

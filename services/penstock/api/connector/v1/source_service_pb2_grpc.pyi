@@ -41,6 +41,12 @@ class SourceServiceStub:
     """
     Fetch: _grpc.UnaryStreamMultiCallable[_source_service_pb2.FetchRequest, _source_service_pb2.FetchResponse]
     """Fetch streams batches that Read announced. It may be repeated for the same batches until they are released."""
+    ParseRows: _grpc.UnaryUnaryMultiCallable[_source_service_pb2.ParseRowsRequest, _source_service_pb2.ParseRowsResponse]
+    """ParseRows reads single rows from their bytes: those of BadRow, or what a user made of them. The rows are as Read would have
+    returned them: with the same columns and types. It opens no task, changes nothing, and is idempotent: the host calls it to show
+    what a row would be, and again when the row moves. It may be unimplemented: then such rows are not replayed. An error status
+    fails all rows; what is wrong with one of them is in its ParsedRow.
+    """
 
 @_typing.type_check_only
 class SourceServiceAsyncStub(SourceServiceStub):
@@ -55,6 +61,12 @@ class SourceServiceAsyncStub(SourceServiceStub):
     """
     Fetch: _aio.UnaryStreamMultiCallable[_source_service_pb2.FetchRequest, _source_service_pb2.FetchResponse]  # type: ignore[assignment]
     """Fetch streams batches that Read announced. It may be repeated for the same batches until they are released."""
+    ParseRows: _aio.UnaryUnaryMultiCallable[_source_service_pb2.ParseRowsRequest, _source_service_pb2.ParseRowsResponse]  # type: ignore[assignment]
+    """ParseRows reads single rows from their bytes: those of BadRow, or what a user made of them. The rows are as Read would have
+    returned them: with the same columns and types. It opens no task, changes nothing, and is idempotent: the host calls it to show
+    what a row would be, and again when the row moves. It may be unimplemented: then such rows are not replayed. An error status
+    fails all rows; what is wrong with one of them is in its ParsedRow.
+    """
 
 class SourceServiceServicer(metaclass=_abc_1.ABCMeta):
     """SourceService reads rows. Control and data are separate: one Read stream per task carries control frames; Fetch carries the rows
@@ -78,5 +90,17 @@ class SourceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_source_service_pb2.FetchResponse], _abc.AsyncIterator[_source_service_pb2.FetchResponse]]:
         """Fetch streams batches that Read announced. It may be repeated for the same batches until they are released."""
+
+    @_abc_1.abstractmethod
+    def ParseRows(
+        self,
+        request: _source_service_pb2.ParseRowsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_source_service_pb2.ParseRowsResponse, _abc.Awaitable[_source_service_pb2.ParseRowsResponse]]:
+        """ParseRows reads single rows from their bytes: those of BadRow, or what a user made of them. The rows are as Read would have
+        returned them: with the same columns and types. It opens no task, changes nothing, and is idempotent: the host calls it to show
+        what a row would be, and again when the row moves. It may be unimplemented: then such rows are not replayed. An error status
+        fails all rows; what is wrong with one of them is in its ParsedRow.
+        """
 
 def add_SourceServiceServicer_to_server(servicer: SourceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

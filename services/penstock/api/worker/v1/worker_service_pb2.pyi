@@ -542,7 +542,7 @@ class ProcessLogLevel(_message.Message):
     def __init__(self, logger: _Optional[str] = ..., level: _Optional[str] = ..., own: bool = ...) -> None: ...
 
 class ReadDeadLettersRequest(_message.Message):
-    __slots__ = ("topic", "connector", "ids", "stage", "code", "dataset", "since_us", "limit", "replays", "waiting", "whole", "set_json", "edits")
+    __slots__ = ("topic", "connector", "ids", "stage", "code", "dataset", "since_us", "limit", "replays", "waiting", "whole", "set_json", "edits", "parse_as")
     class EditsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -563,6 +563,7 @@ class ReadDeadLettersRequest(_message.Message):
     WHOLE_FIELD_NUMBER: _ClassVar[int]
     SET_JSON_FIELD_NUMBER: _ClassVar[int]
     EDITS_FIELD_NUMBER: _ClassVar[int]
+    PARSE_AS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     connector: str
     ids: _containers.RepeatedScalarFieldContainer[str]
@@ -576,7 +577,8 @@ class ReadDeadLettersRequest(_message.Message):
     whole: bool
     set_json: str
     edits: _containers.ScalarMap[str, str]
-    def __init__(self, topic: _Optional[str] = ..., connector: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., since_us: _Optional[int] = ..., limit: _Optional[int] = ..., replays: _Optional[str] = ..., waiting: bool = ..., whole: bool = ..., set_json: _Optional[str] = ..., edits: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    parse_as: _config_service_pb2.Connector
+    def __init__(self, topic: _Optional[str] = ..., connector: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., since_us: _Optional[int] = ..., limit: _Optional[int] = ..., replays: _Optional[str] = ..., waiting: bool = ..., whole: bool = ..., set_json: _Optional[str] = ..., edits: _Optional[_Mapping[str, str]] = ..., parse_as: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ...) -> None: ...
 
 class ReadDeadLettersResponse(_message.Message):
     __slots__ = ("counts", "more", "dead_letters")
@@ -603,7 +605,7 @@ class DeadLetterCount(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., count: _Optional[int] = ..., replayed: _Optional[int] = ...) -> None: ...
 
 class DeadLetter(_message.Message):
-    __slots__ = ("id", "connector", "task_id", "stage", "reason", "dataset", "partition", "epoch", "txn_id", "failed_at_us", "replayed", "has_row", "row_json", "raw", "headers", "offset", "attempt")
+    __slots__ = ("id", "connector", "task_id", "stage", "reason", "dataset", "partition", "epoch", "txn_id", "failed_at_us", "replayed", "has_row", "row_json", "raw", "headers", "offset", "attempt", "unparsed")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -628,6 +630,7 @@ class DeadLetter(_message.Message):
     HEADERS_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    UNPARSED_FIELD_NUMBER: _ClassVar[int]
     id: str
     connector: str
     task_id: str
@@ -645,4 +648,5 @@ class DeadLetter(_message.Message):
     headers: _containers.ScalarMap[str, bytes]
     offset: str
     attempt: int
-    def __init__(self, id: _Optional[str] = ..., connector: _Optional[str] = ..., task_id: _Optional[str] = ..., stage: _Optional[str] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., dataset: _Optional[str] = ..., partition: _Optional[str] = ..., epoch: _Optional[int] = ..., txn_id: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., replayed: bool = ..., has_row: bool = ..., row_json: _Optional[str] = ..., raw: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ..., offset: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
+    unparsed: _diagnostic_pb2.Diagnostic
+    def __init__(self, id: _Optional[str] = ..., connector: _Optional[str] = ..., task_id: _Optional[str] = ..., stage: _Optional[str] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., dataset: _Optional[str] = ..., partition: _Optional[str] = ..., epoch: _Optional[int] = ..., txn_id: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., replayed: bool = ..., has_row: bool = ..., row_json: _Optional[str] = ..., raw: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ..., offset: _Optional[str] = ..., attempt: _Optional[int] = ..., unparsed: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
