@@ -26,6 +26,7 @@ CONNECTOR = [
     "Partition",
     "Pattern",
     "PreparedTxn",
+    "RawRow",
     "Refused",
     "RetriableError",
     "SchemaError",

@@ -1,41 +1,33 @@
-"""`penstock dlq …`: list, show, correct and replay the dead letters of a connector."""
+"""`penstock dlq …`: list, show, export, correct and replay the dead letters of a connector."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import shlex
-import shutil
-import subprocess
+import base64
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from rich.console import Console
 from rich.progress import Progress
 
+from penstock.cli.dlq_edits import Row, edit_rows, parse_assignments, read_edits
 from penstock.cli.errors import EXIT_FAILED
 from penstock.cli.gateway_client import GatewayClient, url_path
 from penstock.cli.gateway_options import CONNECTOR, NounParser
 from penstock.cli.output import print_table, print_value
 from penstock.cli.progress import no_status_line
+from penstock.model.dead_letter_queue import MAX_DEAD_LETTERS, parse_ids
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.pipeline_files.files import ValueDumper, parse_json, read_values
 
 _STAGES: Final = ("read", "transform", "write")
 
+_IDS_HELP: Final = "0/17, or 0/17-20 for four of them"
+
 POLL_INTERVAL_S: Final = 0.5
 """Time between two requests for the state of a replay."""
-
-_FILE_HEADER: Final = """# Change the rows of these dead letters, then save the file and quit the
-# editor. Rows that you do not change are replayed as they are. Dead letters that
-# you delete from this file are not replayed; of an empty file none is.
-"""
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
@@ -50,6 +42,11 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     listing.add_argument("--limit", type=int, default=20, help="dead letters to list (default: 20)")
     one = noun.add_verb("show", "show one dead letter whole", _show, connector=CONNECTOR)
     one.add_argument("id", help="as `dlq list` prints it: 0/17")
+    export = noun.add_verb(
+        "export", "write the bytes of rows that the source could not read, as they were", _export,
+        connector=CONNECTOR,
+    )  # fmt: skip
+    _describe_export(export)
     replay = noun.add_verb(
         "replay", "send the rows of dead letters through the connector again, each once", _replay,
         connector=CONNECTOR,
@@ -57,18 +54,31 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     _describe_replay(replay)
 
 
+def _describe_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help=_IDS_HELP)
+    parser.add_argument("--code", default="", help="code of the error")
+    parser.add_argument("--dataset", default="", help="dataset of the row")
+    parser.add_argument("--since", default="", help="no older ones: 2026-01-31T08:00:00Z")
+
+
 def _describe_replay(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="*", metavar="ID", help="0/17, or 0/17-20 for four of them")
+    parser.add_argument("ids", nargs="*", metavar="ID", help=_IDS_HELP)
     _add_filters(parser)
     parser.add_argument("--all", action="store_true", help="all that were not replayed yet")
     parser.add_argument(
         "--set", action="append", default=[], metavar="COLUMN=VALUE",
-        help="set a column in all rows; the value is JSON, else text; null removes the column",
+        help="set a column in all rows, to a value of its type; null removes the value",
     )  # fmt: skip
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--edit", action="store_true", help="change the rows in your editor")
     source.add_argument(
         "--edits", type=Path, metavar="FILE", help="YAML or JSON: 0/17: {column: value}"
+    )
+    source.add_argument(
+        "--raw", metavar="TEXT", help="the whole row, where the source could not read it"
+    )
+    source.add_argument(
+        "--raw-file", type=Path, metavar="FILE", help="the same from a file; - is standard input"
     )
     parser.add_argument("--dry-run", action="store_true", help="show what would be replayed")
     parser.add_argument("--no-wait", action="store_true", help="start it, do not wait for its end")
@@ -87,6 +97,8 @@ def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     names = ("stage", "code", "dataset", "since", "limit")
     query = {name: getattr(arguments, name) for name in names}
     path = url_path("v1", "connectors", arguments.connector, "letters")
+    if arguments.output != "table":
+        query["whole"] = "true"
     summary, *dead_letters = gateway.stream("GET", path, **query)
     if arguments.output != "table":
         print_value(arguments.output, {**summary, "letters": dead_letters})
@@ -110,6 +122,38 @@ def _show(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _export(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("v1", "connectors", arguments.connector, "letters")
+    query = {name: getattr(arguments, name) for name in ("code", "dataset", "since")}
+    query |= {"whole": "true", "limit": MAX_DEAD_LETTERS, "waiting": "true"}
+    ids = ",".join(arguments.ids)
+    query |= {"ids": ids} if ids else {"stage": "read"}
+    written = left_out = 0
+    for one in gateway.stream("GET", path, **query):
+        if "counts" in one:
+            continue
+        raw = _raw_bytes(one)
+        if raw is None:
+            left_out += 1
+            print(f"{one['id']} has a row with columns: see `dlq show`", file=sys.stderr)
+            continue
+        sys.stdout.buffer.write(raw if raw.endswith(b"\n") else raw + b"\n")
+        written += 1
+    sys.stdout.buffer.flush()
+    more = f"; there may be more than {MAX_DEAD_LETTERS}: choose with --code or --since"
+    print(f"{written} written{more if written == MAX_DEAD_LETTERS else ''}", file=sys.stderr)
+    return EXIT_FAILED if left_out else 0
+
+
+def _raw_bytes(dead_letter: Mapping[str, Any]) -> bytes | None:
+    """Return the bytes that the source could not read; None: it read them."""
+    if dead_letter["raw_base64"] is not None:
+        return base64.b64decode(dead_letter["raw_base64"])
+    if dead_letter["raw"] is not None:
+        return str(dead_letter["raw"]).encode()
+    return b"" if dead_letter["stage"] == "read" else None
+
+
 def _replay(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     path = url_path("v1", "connectors", arguments.connector, "letters", "replay")
     body: dict[str, Any] = {
@@ -119,29 +163,81 @@ def _replay(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     }
     if arguments.edits is not None:
         body["edits"] = read_edits(arguments.edits)
+    text = arguments.raw if arguments.raw_file is None else _read_text(arguments.raw_file)
+    if text is not None:
+        body["edits"] = {_only_id(arguments.ids): text}
     replay = _start_replay(gateway, path, body, arguments)
     if replay is None:
         print("nothing replayed", file=sys.stderr)
         if arguments.output != "table":
             print_value(arguments.output, {"connector": arguments.connector, "count": 0})
         return 0
+    code = EXIT_FAILED if replay["not_replayed"] else 0
     if arguments.dry_run:
         rows = [{"id": one["id"], "row": one["row"]} for one in replay["rows"]]
         print_value(arguments.output, replay, rows)
-        return 0
-    if arguments.no_wait or not replay["count"]:
+    elif arguments.no_wait or not replay["count"]:
         print_value(arguments.output, replay, [_start_row(replay)])
-        if replay["without_row"] and not replay["count"]:
-            print(
-                "nothing replayed: these dead letters have no row that could be, only the bytes "
-                "that could not be read. Correct them at the source.",
-                file=sys.stderr,
-            )
-            return EXIT_FAILED
-        return 0
-    end = _wait_for_end(gateway, path, replay, arguments.within)
-    print_value(arguments.output, {**replay, **end}, [{**_start_row(replay), **_end_row(end)}])
-    return EXIT_FAILED if end["state"] == "FAILED" or end["failed_again"] else 0
+    else:
+        end = _wait_for_end(gateway, path, replay, arguments.within)
+        print_value(arguments.output, {**replay, **end}, [{**_start_row(replay), **_end_row(end)}])
+        code = EXIT_FAILED if end["state"] == "FAILED" or end["failed_again"] else code
+    _print_reasons(arguments.connector, replay)
+    return code
+
+
+def _print_reasons(connector: str, replay: Mapping[str, Any]) -> None:
+    """Say of each dead letter that was asked for and is not replayed, why, and what to do."""
+    for one in replay["reasons"]:
+        text = f"not replayed: {one['id']}: [{one['code']}] {one['message']}"
+        print(f"{text}. Fix: {one['fix']}" if one["fix"] else text, file=sys.stderr)
+    if replay["reasons"]:
+        example = replay["reasons"][0]["id"]
+        print(
+            f"Correct them: penstock dlq replay {connector} {example} --set COLUMN=VALUE, "
+            "--raw TEXT for the whole row, or --edit.",
+            file=sys.stderr,
+        )
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a file, or of standard input.
+
+    Raises:
+        ConfigError: `config.file_unreadable`, `letters.bad_edit`.
+    """
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            "config.file_unreadable",
+            f"{path} cannot be read: {error.strerror}",
+            fix="Correct the path of --raw-file, or its permissions.",
+        ) from error
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            "letters.bad_edit",
+            f"{path} is not UTF-8: byte {error.start} is {data[error.start]:#04x}",
+            fix="Write the row in UTF-8, whatever the encoding of the source is.",
+        ) from error
+
+
+def _only_id(ids: Sequence[str]) -> str:
+    """Return the id of the only dead letter.
+
+    Raises:
+        ConfigError: `letters.bad_edit`: there are none, or several.
+    """
+    if len(ids) != 1 or not ids[0].replace("/", "").isdigit():
+        raise ConfigError(
+            "letters.bad_edit",
+            "--raw and --raw-file are the whole row of one dead letter, and "
+            f"{' '.join(ids) or 'none'} was named",
+            fix="Name one: penstock dlq replay NAME 0/17 --raw TEXT. For several: --edit.",
+        )
+    return ids[0]
 
 
 def _start_replay(
@@ -154,19 +250,33 @@ def _start_replay(
     if not arguments.edit:
         return dict(gateway.send("POST", path, {**body, **dry_run}))
     preview = gateway.send("POST", path, {**body, "dry_run": True})
-    if preview["count"] > len(preview["rows"]):
-        raise ConfigError(
-            "letters.too_many",
-            f"{preview['count']} rows are too many for an editor",
-            fix=f"Choose at most {len(preview['rows'])}; or change all alike with --set.",
-        )
-    if not preview["rows"]:
-        return None
-    with edit_rows({one["id"]: one["row"] for one in preview["rows"]}) as edits:
+    rows = _editable_rows(preview)
+    if not rows:
+        return preview if preview["not_replayed"] else None
+    with edit_rows(rows) as edits:
         if not edits:
             return None
-        edited = {"ids": ",".join(edits), "set": body["set"], "edits": edits}
+        changed = {id_: one for id_, one in edits.items() if one}
+        edited = {"ids": ",".join(edits), "set": body["set"], "edits": changed}
         return dict(gateway.send("POST", path, {**edited, **dry_run}))
+
+
+def _editable_rows(preview: Mapping[str, Any]) -> dict[str, Row]:
+    """Return the rows for an editor: of those that the source could not read, the text.
+
+    Raises:
+        ConfigError: `letters.too_many`.
+    """
+    shown = {one["id"]: one["raw"] or one["row"] for one in preview["rows"]}
+    shown |= {one["id"]: one["raw"] for one in preview["reasons"] if one["raw"]}
+    refused = len(parse_ids(preview["not_replayed"]))
+    if preview["count"] > len(preview["rows"]) or refused > len(preview["reasons"]):
+        raise ConfigError(
+            "letters.too_many",
+            f"{preview['count'] + refused} rows are too many for an editor",
+            fix="Choose at most 100; or change all alike with --set.",
+        )
+    return dict(sorted(shown.items()))
 
 
 def _wait_for_end(
@@ -201,103 +311,10 @@ def _start_row(replay: Mapping[str, Any]) -> dict[str, Any]:
         "connector": replay["connector"],
         "letters": replay["count"],
         "replayed before": replay["replayed_before"] or None,
-        "without row": replay["without_row"] or None,
+        "not replayed": replay["not_replayed"] or None,
     }
 
 
 def _end_row(end: Mapping[str, Any]) -> dict[str, Any]:
     names = ("state", "replayed", "failed_again", "why")
     return {name.replace("_", " "): end[name] for name in names}
-
-
-def parse_assignments(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the columns of COLUMN=VALUE pairs; a value is JSON, else text.
-
-    Raises:
-        ConfigError: `letters.bad_edit`.
-    """
-    columns: dict[str, Any] = {}
-    for pair in pairs:
-        column, sign, value = pair.partition("=")
-        if not sign or not column:
-            raise ConfigError(
-                "letters.bad_edit", f"{pair!r} is not COLUMN=VALUE", fix="Write amount=12."
-            )
-        try:
-            columns[column] = parse_json(value)
-        except ValueError:
-            columns[column] = value
-    return columns
-
-
-def read_edits(path: Path) -> dict[str, Any]:
-    """Return the changed columns of a YAML or JSON file, by dead letter.
-
-    Raises:
-        ConfigError: `config.file_*`, `letters.bad_edit`.
-    """
-    return _by_dead_letter(read_values(path), str(path))
-
-
-@contextmanager
-def edit_rows(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, dict[str, Any]]]:
-    """Open rows in the editor of `VISUAL` or `EDITOR`; yield the changed columns by dead letter.
-    A dead letter that was deleted from the file is missing. When the block fails, the file is kept
-    and named, so that no edit is lost.
-
-    Raises:
-        ConfigError: `editor.failed`, `config.file_*`, `letters.bad_edit`.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
-    file = folder / "letters.yaml"
-    text = yaml.dump(dict(rows), Dumper=ValueDumper, sort_keys=False, allow_unicode=True)
-    file.write_text(_FILE_HEADER + text, encoding="utf-8")
-    try:
-        _run_editor(file)
-        edited = _read_edited(file)
-        yield {
-            dead_letter: changed_columns(rows.get(dead_letter, {}), row)
-            for dead_letter, row in edited.items()
-        }
-    except BaseException:
-        hint = "name the dead letters and replay with --edits FILE"
-        print(f"Your edits are kept in {file}: {hint}", file=sys.stderr)
-        raise
-    shutil.rmtree(folder)
-
-
-def changed_columns(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns whose values differ; a removed column is null."""
-    removed = {column: None for column in before if column not in after}
-    return {**{c: v for c, v in after.items() if c not in before or before[c] != v}, **removed}
-
-
-def _run_editor(file: Path) -> None:
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    try:
-        subprocess.run([*editor, str(file)], check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise ConfigError(
-            "editor.failed",
-            f"the editor {editor[0]} failed: {error}",
-            fix="Name an editor in EDITOR, or write the changes into a file: --edits.",
-        ) from error
-
-
-def _read_edited(file: Path) -> dict[str, Any]:
-    """Return the rows of an edited file; none of an empty one, which is how users cancel."""
-    lines = file.read_bytes().splitlines()
-    if all(not line.strip() or line.lstrip().startswith(b"#") for line in lines):
-        return {}
-    return _by_dead_letter(read_values(file), str(file))
-
-
-def _by_dead_letter(document: Mapping[str, Any], place: str) -> dict[str, Any]:
-    for dead_letter, columns in document.items():
-        if not isinstance(dead_letter, str) or not isinstance(columns, dict):
-            raise ConfigError(
-                "letters.bad_edit",
-                f"{place}: {str(dead_letter)[:100]} has no columns",
-                fix="Write the columns to change below each id: `0/17: {amount: 12}`.",
-            )
-    return dict(document)

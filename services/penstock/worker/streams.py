@@ -16,6 +16,7 @@ from penstock.plugin.streams.source_stream import PluginSourceStream
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.config.resolved_config import DLQ_SINK, ResolvedConfig, acquire_plugin
 from penstock.worker.dead_letters.dead_letter_writer import SinkWithDeadLetters
+from penstock.worker.dead_letters.raw_rows import RawRowParser
 from penstock.worker.dead_letters.replay import ReplayReader
 from penstock.worker.ports import SchemaAnnouncer, SinkWriter, SourceReader
 from penstock.worker.task.drift_handler import DriftHandler
@@ -128,7 +129,8 @@ class StreamFactory:
         if (replay := settings.replay) is not None:
             resolved.reach.require_topic(resolved.dead_letter_dataset)
             rows = self._topics.rows(resolved.dead_letter_dataset)
-            return lambda plan: ReplayReader(rows, plan.partitions, replay.edits)
+            parser = RawRowParser(self._host, resolved)
+            return lambda plan: ReplayReader(rows, plan.partitions, replay.edits, parser)
         if resolved.reads_plugin:
             process, target = await acquire_plugin(
                 self._host, resolved, "source", task, isolated=isolated

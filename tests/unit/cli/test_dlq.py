@@ -6,13 +6,16 @@ import tempfile
 
 import pytest
 
-from penstock.cli.dlq import changed_columns, edit_rows, parse_assignments, read_edits
+from penstock.cli.dlq_edits import changed_columns, edit_rows, parse_assignments, read_edits
 from penstock.model.errors import ConfigError
 
 
-def test_values_are_json_or_text():
-    pairs = ["a=1", 'b="1"', "c=x=y", "d=null", "e=", 'f={"g": [1]}']
-    found = {"a": 1, "b": "1", "c": "x=y", "d": None, "e": "", "f": {"g": [1]}}
+def test_a_value_is_what_was_typed_or_a_text_in_quotes_or_none():
+    pairs = ["a=1.10", 'b="1"', "c=x=y", "d=null", "e=", 'f={"g": [1]}', 'h="null"', "i=true"]
+    found = {
+        "a": "1.10", "b": "1", "c": "x=y", "d": None, "e": "", "f": '{"g": [1]}', "h": "null",
+        "i": "true",
+    }  # fmt: skip
     assert parse_assignments(pairs) == found
 
 
@@ -32,6 +35,8 @@ def test_a_file_has_changes_by_letter(tmp_path):
     file = tmp_path / "edits.yaml"
     file.write_text("0/17: {amount: 12}\n")
     assert read_edits(file) == {"0/17": {"amount": 12}}
+    file.write_text("0/17: '3,Ada,12'\n")
+    assert read_edits(file) == {"0/17": "3,Ada,12"}
     file.write_text("0/17: 12\n")
     with pytest.raises(ConfigError, match=r"letters\.bad_edit"):
         read_edits(file)
@@ -91,6 +96,12 @@ def test_rows_come_out_of_an_editor_as_they_went_in(tmp_path, monkeypatch):
     row |= {"n": 1e20, "m": 10**30, "z": None, "b": False, "deep": [{"a": "1"}]}
     editor(tmp_path, monkeypatch, "text = text.replace('12:30', '12:31')")
     assert edited({"0/3": row}) == {"0/3": {"c3": "12:31"}}
+
+
+def test_a_row_that_could_not_be_read_is_its_text_in_the_editor(tmp_path, monkeypatch):
+    rows = {"0/3": "3,Ada,2024-02-30\n", "0/7": {"id": 7}, "0/8": "8,x\n"}
+    editor(tmp_path, monkeypatch, "text = text.replace('02-30', '02-29')")
+    assert edited(rows) == {"0/3": "3,Ada,2024-02-29\n", "0/7": {}, "0/8": {}}
 
 
 @pytest.mark.parametrize("left", ["", "# only this\n\n", "{}"])

@@ -8,7 +8,6 @@ from penstock.connector_config.settings import read_settings
 from penstock.model.config_redaction import redact_value
 from penstock.model.dead_letter_queue import (
     DeadLetterId,
-    apply_edit,
     format_ids,
     parse_edits,
     parse_ids,
@@ -50,12 +49,17 @@ def test_too_many_ids_are_refused_before_they_are_expanded(text):
 
 def test_an_edit_of_one_row_overrides_an_edit_of_all_rows():
     edits = parse_edits('{"a": 1, "b": 2}', {"0/7": '{"b": null}'})
-    assert (
-        apply_edit('{"a":0,"b":0,"c":0}', edits.for_letter(DeadLetterId(0, 7))) == '{"a":1,"c":0}'
-    )
-    assert apply_edit('{"a":0}', edits.for_letter(DeadLetterId(0, 8))) == '{"a":1,"b":2}'
-    row = '{"big": 12345678901234567890.10}'
-    assert apply_edit(row, {}) == row, "a row that is not changed is the same text"
+    assert edits.for_letter(DeadLetterId(0, 7)) == {"a": 1, "b": None}
+    assert edits.for_letter(DeadLetterId(0, 8)) == {"a": 1, "b": 2}
+
+
+def test_an_edit_may_be_the_whole_text_of_one_row():
+    edits = parse_edits('{"a": 1}', {"0/7": '"3,Ada\\n"'})
+    assert edits.text_for(DeadLetterId(0, 7)) == "3,Ada\n"
+    assert edits.for_letter(DeadLetterId(0, 7)) == {"a": 1}
+    assert edits.text_for(DeadLetterId(0, 8)) is None
+    with pytest.raises(ConfigError, match=r"letters\.bad_edit"):
+        parse_edits("", {"0/7": '"3,Ada'})
 
 
 @pytest.mark.parametrize("text", ["[]", "1", "{", '"a"'])

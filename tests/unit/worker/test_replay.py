@@ -6,7 +6,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from penstock.model.connector import CommitMode, Partition
+from penstock.model.connector import CommitMode, Connector, Partition
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA, with_key_columns
 from penstock.model.dead_letter_queue import (
     REPLAYED,
@@ -16,7 +16,7 @@ from penstock.model.dead_letter_queue import (
     dead_letter_id,
     parse_ids,
 )
-from penstock.model.errors import ConfigError
+from penstock.model.errors import ConfigError, DataError, Diagnostic, ErrorClass
 from penstock.model.stream import (
     BatchReady,
     Checkpoint,
@@ -31,6 +31,7 @@ from penstock.topic_files.file_writer import write_files
 from penstock.worker.admin.dead_letter_reader import DeadLetterReader
 from penstock.worker.config.broker_topics import BrokerTopics
 from penstock.worker.dead_letters import replay
+from penstock.worker.dead_letters.raw_rows import ParsedLetter
 from penstock.worker.dead_letters.replay import ReplayReader
 
 ROWS = pa.schema([("id", pa.int64()), ("value", pa.string())])
@@ -129,14 +130,14 @@ def test_dead_letters_are_counted_and_the_newest_are_listed(tmp_path):
     over(tmp_path, test)
 
 
-def test_replayable_dead_letters_are_the_oldest_with_a_row_that_were_not_replayed(tmp_path):
+def test_waiting_dead_letters_are_the_oldest_that_were_not_replayed(tmp_path):
     async def test(topics):
         query = {"replays": "r", "waiting": True}
         counts, letters = await told(topics, Offsets(0), **query, limit=2)
         assert [str(one.id) for one in letters] == ["0/1", "0/2"]
         assert sum(one.replayed for one in counts) == 1
         _, letters = await told(topics, Offsets(0, 1, 2, 5), **query)
-        assert letters == []
+        assert [(str(one.id), one.has_row) for one in letters] == [("0/4", False)]
 
     over(tmp_path, test)
 
@@ -149,9 +150,122 @@ def test_named_dead_letters_are_returned_whole_with_their_edits(tmp_path):
         for ids in ("0/6", "1/0", "0/3"):  # the last one is another connector's
             with pytest.raises(ConfigError, match=r"letters\.not_found"):
                 await told(topics, ids=parse_ids(ids))
-        for change in ({"value": 1}, {"other": "1"}):
+        _, (found,) = await told(topics, ids=parse_ids("0/0"), edits=RowEdits({"value": 0}))
+        assert json.loads(found.row) == {"id": 0, "value": "0"}
+        for change in ({"id": "x"}, {"other": "1"}):
             with pytest.raises(ConfigError, match=r"letters\.bad_edit"):
                 await told(topics, ids=parse_ids("0/0"), edits=RowEdits(change))
+
+    over(tmp_path, test)
+
+
+class Parser:
+    """Parses `x=…`; the value may be set."""
+
+    def __init__(self):
+        self.parsed = []
+
+    async def parse(self, letters):
+        return {one.id: self._parse(one) for one in letters}
+
+    def _parse(self, letter):
+        row = letter.row
+        self.parsed.append(str(letter.id))
+        value = row.changes.get("x", row.raw.decode().partition("=")[2])
+        if not value.isdigit():
+            return ParsedLetter(reason=Diagnostic("x.none", f"{value!r} is none", ErrorClass.DATA))
+        schema = StreamSchema(1, row.dataset, pa.schema([("x", pa.int64())]), ("x",))
+        return ParsedLetter(f'{{"x":{value}}}', schema)
+
+
+RAW = [
+    letter(None, stage="read", row=None, schema=None, raw=b"x=%d" % n if n != 1 else b"x=")
+    for n in range(3)
+]
+
+
+async def parsed_by(parser, topics, **query):
+    async def open_parser(connector):
+        assert connector.name == "orders"
+        return parser
+
+    reader = DeadLetterReader(topics, Offsets(6), open_parser=open_parser)
+    query = DeadLetterQuery(TOPIC, "orders", replays="r", parse_as=Connector("orders", {}), **query)
+    parts = [part async for part in reader.read(query)]
+    return {str(one.id): one for part in parts for one in part.letters}
+
+
+def test_bytes_are_parsed_by_the_source_with_the_edits_and_told_where_they_are_no_row(tmp_path):
+    async def test(topics):
+        await put(topics, [RAW], epoch=2)
+        found = await parsed_by(Parser(), topics, ids=parse_ids("0/0,0/6-8"))
+        assert {id_: one.has_row for id_, one in found.items()} == {
+            "0/0": True, "0/6": False, "0/7": False, "0/8": True,
+        }  # fmt: skip
+        assert found["0/8"].row == '{"x":2}'
+        assert found["0/7"].unparsed.code == "x.none"
+        assert found["0/6"].unparsed is None, "what was replayed is not parsed"
+        edits = RowEdits({}, {DeadLetterId(0, 7): {"x": "7"}, DeadLetterId(0, 8): "x=8"})
+        found = await parsed_by(Parser(), topics, ids=parse_ids("0/7-8"), edits=edits, whole=True)
+        assert [one.row for one in found.values()] == ['{"x":7}', '{"x":8}']
+        assert found["0/7"].raw == b"x=", "as it was"
+        text = RowEdits({}, {DeadLetterId(0, 0): "x=1"})
+        with pytest.raises(ConfigError, match="not the bytes of one"):
+            await parsed_by(Parser(), topics, ids=parse_ids("0/0"), edits=text)
+
+    over(tmp_path, test)
+
+
+def test_rows_from_bytes_are_replayed_between_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(replay, "MAX_PER_CHECKPOINT", 2)
+
+    async def test(topics):
+        await put(topics, [RAW], epoch=2)
+        edits = RowEdits({}, {DeadLetterId(0, 7): {"x": "7"}})
+        reader = ReplayReader(topics.rows(TOPIC), plan(0, 6, 7, 8, done=[6]), edits, Parser())
+        events, rows = await read(reader)
+        assert rows == [("d", {"id": 0, "value": "x"}), ("d", {"x": 7}), ("d", {"x": 2})]
+        (schema,) = [one.schema for one in events if isinstance(one, SchemaVersion)][1:]
+        assert schema.key_columns == ("x",)
+        batches = [one for one in events if isinstance(one, BatchReady)]
+        assert [one.seq for one in batches] == [1, 2, 3]
+        replayed = [one.offsets for one in events if isinstance(one, Checkpoint)]
+        assert [set(one) for one in replayed] == [
+            {one.id for one in plan(0, 7)}, {one.id for one in plan(8)},
+        ]  # fmt: skip
+
+    over(tmp_path, test)
+
+
+def test_bytes_that_are_no_row_end_a_replay_before_they_count_as_replayed(tmp_path):
+    async def test(topics):
+        await put(topics, [RAW], epoch=2)
+        stream = ReplayReader(topics.rows(TOPIC), plan(7), RowEdits(), Parser())
+        with pytest.raises(DataError, match="dead letter 0/7") as caught:
+            await read(stream)
+        assert caught.value.code == "x.none"
+
+    over(tmp_path, test)
+
+
+def test_bytes_are_parsed_some_at_a_time_and_let_go_when_they_are_released(tmp_path, monkeypatch):
+    monkeypatch.setattr(replay, "MAX_BYTES", 4)
+
+    async def test(topics):
+        await put(topics, [RAW], epoch=2)
+        parser, edits = Parser(), RowEdits({"x": "5"})
+        stream = ReplayReader(topics.rows(TOPIC), plan(6, 7, 8), edits, parser)
+        await stream.open()
+        events = aiter(stream)
+        while not isinstance(await anext(events), Checkpoint):
+            pass
+        assert parser.parsed == ["0/6", "0/7"], "three of them have more bytes than may wait"
+        rest = asyncio.ensure_future(_rest(events))
+        done, _ = await asyncio.wait({rest}, timeout=0.1)
+        assert not done
+        await stream.release(2)
+        assert isinstance((await rest)[-1], EndOfStream)
+        assert parser.parsed == ["0/6", "0/7", "0/8"]
 
     over(tmp_path, test)
 

@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
+    PlainValidator,
     StrictBool,
     StrictInt,
     StrictStr,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -133,6 +135,20 @@ class Rewind(RequestBody):
         return fields
 
 
+def _read_edit(value: object) -> dict[str, Any] | str:
+    if not isinstance(value, dict | str):
+        raise ValueError("expected an object of columns, or the whole text of a row")  # noqa: TRY004 - pydantic's way
+    return value
+
+
+RowEdit = Annotated[
+    dict[str, Any] | str,
+    PlainValidator(_read_edit),
+    WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "string"}]}),
+]
+"""Columns of a row with their new values; or the whole text of one that could not be read."""
+
+
 class Replay(RequestBody):
     """Which dead letters to replay, and what to change of their rows."""
 
@@ -142,26 +158,40 @@ class Replay(RequestBody):
     stage: StrictStr = ""
     dataset: StrictStr = ""
     set: dict[str, Any] = Field({})
-    edits: dict[str, dict[str, Any]] = Field({})
+    edits: dict[str, RowEdit] = Field({})
     dry_run: StrictBool = False
 
 
 class ReplayedRow(ResponseBody):
-    """A row as it is replayed."""
+    """A row as it is replayed. `raw`: the text that the source could not read, where it is one."""
 
     id: str
     row: dict[str, Any]
+    raw: str | None
+
+
+class NotReplayed(ResponseBody):
+    """A dead letter that was selected and is not replayed, because its bytes are not a row."""
+
+    id: str
+    code: str
+    message: str
+    fix: str
+    raw: str | None
 
 
 class ReplayStarted(ResponseBody):
-    """A replay that was started, or a dry run. Dead letters as `0/3,0/17-20`."""
+    """A replay that was started, or a dry run. Dead letters as `0/3,0/17-20`. `rows` and `reasons`
+    are those of the first hundred.
+    """
 
     connector: str
     letters: str
     count: int
     epoch: int
     replayed_before: str
-    without_row: str
+    not_replayed: str
+    reasons: list[NotReplayed]
     rows: list[ReplayedRow]
 
 

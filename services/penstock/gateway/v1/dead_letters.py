@@ -46,9 +46,11 @@ async def list_dead_letters(
     limit: Annotated[int, Query(ge=1, le=MAX_DEAD_LETTERS)] = DEFAULT_DEAD_LETTERS,
     ids: Annotated[str, Query(description="Only these: 0/3,0/17-20.")] = "",
     whole: bool = False,
+    waiting: bool = False,
 ) -> Response:
-    """Count and list the newest dead letters. The first line has the counts, each further line one
-    dead letter; with `whole` also its row or bytes. With `ids` there are no counts.
+    """Count and list the newest dead letters; with `waiting` the oldest that were not replayed. The
+    first line has the counts, each further line one dead letter; with `whole` also its row or
+    bytes. With `ids` there are no counts.
     """
     stored = await clients.config.get(connector)
     since_us = round(parse_time(since, "since").timestamp() * 1_000_000) if since else 0
@@ -61,6 +63,7 @@ async def list_dead_letters(
         dataset,
         since_us,
         limit,
+        waiting=waiting,
         whole=whole,
     )
     return await stream_lines(request, _lines(clients, await mark_replayed(clients, query, stored)))
@@ -134,8 +137,16 @@ def _dead_letter_body(letter: DeadLetter, *, whole: bool) -> dict[str, Any]:
         "transaction": letter.transaction,
         "attempt": letter.attempt,
         "row": json.loads(letter.row) if letter.row else None,
-        "raw": base64.b64encode(letter.raw).decode() if letter.raw else None,
+        **raw_body(letter.raw),
         "headers": {
             name: value.decode(errors="backslashreplace") for name, value in letter.headers.items()
         },
     }
+
+
+def raw_body(raw: bytes) -> dict[str, str | None]:
+    """Return bytes as fields of a response: as text where they are UTF-8, else in base64."""
+    try:
+        return {"raw": raw.decode() or None, "raw_base64": None}
+    except UnicodeDecodeError:
+        return {"raw": None, "raw_base64": base64.b64encode(raw).decode()}

@@ -20,8 +20,8 @@ from penstock.gateway.bodies import request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import JsonBody, PathName
 from penstock.gateway.routes.connectors import find_connector, find_status, require_valid
-from penstock.gateway.v1.bodies import Replay, ReplayedRow, ReplayStarted, ReplayState
-from penstock.gateway.v1.dead_letters import mark_replayed, read_dead_letters
+from penstock.gateway.v1.bodies import NotReplayed, Replay, ReplayedRow, ReplayStarted, ReplayState
+from penstock.gateway.v1.dead_letters import mark_replayed, raw_body, read_dead_letters
 from penstock.model.connector import Connector, TargetState
 from penstock.model.dead_letter_queue import (
     MAX_DEAD_LETTERS,
@@ -32,7 +32,7 @@ from penstock.model.dead_letter_queue import (
     parse_edits,
     parse_ids,
 )
-from penstock.model.errors import ConfigError
+from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.status import ConnectorStatus, RunState
 
 router = APIRouter(prefix="/v1/connectors/{connector}/letters", tags=["v1"])
@@ -60,6 +60,7 @@ async def start_replay(clients: Clients, connector: PathName, body: JsonBody) ->
         refuse_other_connector(before, stored.name)
     status = await find_status(clients, before) if before else None
     selection = await _select(clients, await mark_replayed(clients, query, stored))
+    rows = selection.rows if requested.dry_run else {}
     if selection.letters and not requested.dry_run:
         await run_replay(
             clients,
@@ -73,10 +74,11 @@ async def start_replay(clients: Clients, connector: PathName, body: JsonBody) ->
         count=len(selection.letters),
         epoch=_epoch(status),
         replayed_before=format_ids(sorted(selection.replayed)),
-        without_row=format_ids(sorted(selection.without_row)),
+        not_replayed=format_ids(sorted(selection.refused)),
+        reasons=[_not_replayed(letter, why) for letter, why in selection.reasons[:MAX_SHOWN_ROWS]],
         rows=[
-            ReplayedRow(id=str(letter), row=json.loads(row))
-            for letter, row in selection.rows.items()
+            ReplayedRow(id=str(id_), row=json.loads(one.row), raw=_raw_text(one))
+            for id_, one in rows.items()
         ],
     ).respond()
 
@@ -111,23 +113,26 @@ async def get_replay_state(clients: Clients, connector: PathName) -> Response:
 
 @dataclass(slots=True)
 class _Selection:
-    """Dead letters to replay, and those that cannot be replayed."""
+    """Dead letters to replay, and those that cannot be replayed. `rows` are those of the first."""
 
     letters: list[DeadLetterId] = field(default_factory=list)
     replayed: list[DeadLetterId] = field(default_factory=list)
-    without_row: list[DeadLetterId] = field(default_factory=list)
-    rows: dict[DeadLetterId, str] = field(default_factory=dict)
+    refused: list[DeadLetterId] = field(default_factory=list)
+    reasons: list[tuple[DeadLetter, Diagnostic]] = field(default_factory=list)
+    rows: dict[DeadLetterId, DeadLetter] = field(default_factory=dict)
 
-    def take(self, letter: DeadLetter, *, show: bool) -> None:
+    def take(self, letter: DeadLetter) -> None:
         """Add a dead letter to its group."""
         if letter.replayed:
             self.replayed.append(letter.id)
         elif not letter.has_row:
-            self.without_row.append(letter.id)
+            self.refused.append(letter.id)
+            if len(self.reasons) < MAX_SHOWN_ROWS:
+                self.reasons.append((letter, letter.unparsed or _no_row(letter.id)))
         else:
             self.letters.append(letter.id)
-            if show and len(self.rows) < MAX_SHOWN_ROWS:
-                self.rows[letter.id] = letter.row
+            if len(self.rows) < MAX_SHOWN_ROWS:
+                self.rows[letter.id] = letter
 
 
 def _query(stored: Connector, requested: Replay) -> DeadLetterQuery:
@@ -156,6 +161,7 @@ def _query(stored: Connector, requested: Replay) -> DeadLetterQuery:
         waiting=not ids,
         whole=requested.dry_run,
         edits=parse_edits(json.dumps(requested.set), edits),
+        parse_as=stored,
     )
 
 
@@ -164,7 +170,7 @@ async def _select(clients: ServiceClients, query: DeadLetterQuery) -> _Selection
     async with aclosing(read_dead_letters(clients, query)) as answers:
         async for part in answers:
             for letter in part.letters:
-                selection.take(letter, show=query.whole)
+                selection.take(letter)
                 left.discard(letter.id)
     if left:
         raise ConfigError(
@@ -197,6 +203,25 @@ async def run_replay(
     stored = await store_connector(clients.config, valid, before.revision if before else 0)
     if before and stored.version == before.version:
         await clients.config.request_restart(stored.name, include_tasks=True)
+
+
+def _no_row(letter: DeadLetterId) -> Diagnostic:
+    return ConfigError(
+        "letters.no_row",
+        f"dead letter {letter} has neither a row nor bytes that a source could parse",
+        fix="Correct the row where it comes from.",
+        config_path="replay.letters",
+    ).diagnostic
+
+
+def _not_replayed(letter: DeadLetter, why: Diagnostic) -> NotReplayed:
+    message, raw = why.message, _raw_text(letter)
+    return NotReplayed(id=str(letter.id), code=why.code, message=message, fix=why.fix, raw=raw)
+
+
+def _raw_text(letter: DeadLetter) -> str | None:
+    """Return the bytes that the source could not read, where they are text."""
+    return raw_body(letter.raw)["raw"]
 
 
 def _epoch(status: ConnectorStatus | None) -> int:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -13,6 +21,7 @@ import pyarrow as pa
 from penstock.client.offset import OffsetClient
 from penstock.connector_config.keys import DLQ_TOPIC, EMBEDDED
 from penstock.model.columns import HEADERS
+from penstock.model.connector import Connector
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA, Stage, split_key_columns
 from penstock.model.dead_letter_queue import (
     DeadLetter,
@@ -20,16 +29,16 @@ from penstock.model.dead_letter_queue import (
     DeadLetterId,
     DeadLetterQuery,
     DeadLetterResult,
-    apply_edit,
     dead_letter_id,
     group_ranges,
 )
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
-from penstock.spark.connector_io.source_reader import parse_dead_letter_rows
+from penstock.spark.connector_io.row_edits import edit_row
 from penstock.topic.embedded.row_ranges import OffsetRange, TopicRows
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.config.broker_topics import NO_BROKERS, BrokerTopics
 from penstock.worker.config.reach import NO_RULES, ReachRules
+from penstock.worker.dead_letters.raw_rows import ParsedLetter, RawLetter, RawRowParser
 from penstock_values.identity import partition_key
 
 MAX_SCANNED: Final = 1_000_000
@@ -55,6 +64,8 @@ _COLUMNS_WITHOUT_ROW: Final = pa.schema(
 
 _Kind: TypeAlias = tuple[str, str, str]
 
+OpenParser: TypeAlias = Callable[[Connector], Awaitable[RawRowParser]]
+
 
 @dataclass(slots=True)
 class _Scan:
@@ -73,7 +84,7 @@ class _Scan:
         self.replayed[kind] += done
         if not self.query.waiting:
             self._keep((at_us, letter.partition, letter))
-        elif not done and kind[0] != Stage.READ:  # those have no row
+        elif not done:
             self._keep((-at_us, -letter.offset, letter))
 
     def _keep(self, one: tuple[int, int, DeadLetterId]) -> None:
@@ -104,16 +115,18 @@ class DeadLetterReader:
         offsets: OffsetClient,
         reach: ReachRules = NO_RULES,
         brokers: BrokerTopics = NO_BROKERS,
+        open_parser: OpenParser | None = None,
     ) -> None:
+        """`open_parser` returns what parses the bytes of rows of a connector."""
         self._topics, self._offsets, self._reach = topics, offsets, reach
-        self._brokers = brokers
+        self._brokers, self._open_parser = brokers, open_parser
 
     async def read(self, query: DeadLetterQuery) -> AsyncGenerator[DeadLetterResult, None]:
         """Iterate over the pages of a result: first the counts, then dead letters.
 
         Raises:
-            ConfigError: `letters.not_found`, `letters.at_broker`, `letters.bad_edit`,
-                `topic.no_row`, `reach.…`.
+            PenstockError: `letters.not_found`, `letters.at_broker`, `letters.bad_edit`,
+                `topic.no_row`, `reach.…`; the source that parses rows has errors.
         """
         self._reach.for_connector(query.connector).require_topic(query.topic)
         rows, done = self._topics.rows(query.topic), await self._replayed(query)
@@ -127,9 +140,16 @@ class DeadLetterReader:
             more = await rows.run(_scan, rows, windows, scan)
             wanted, first = scan.selected(), DeadLetterResult(scan.count_by_kind(), more)
         yield first
+        parser = None
+        if query.parse_as is not None and self._open_parser is not None:
+            parser = await self._open_parser(query.parse_as)
         for at in range(0, len(wanted), PAGE_LETTERS):
             some = wanted[at : at + PAGE_LETTERS]
-            for part in _pages(await rows.run(_read_letters, rows, some, query, done)):
+            letters, raw = await rows.run(_read_letters, rows, some, query, done)
+            if parser is not None:
+                parsed = await parser.parse(raw)
+                letters = [_with_parsed(one, parsed.get(one.id), query) for one in letters]
+            for part in _pages(letters):
                 yield DeadLetterResult(letters=part)
 
     async def _replayed(self, query: DeadLetterQuery) -> Collection[DeadLetterId]:
@@ -179,18 +199,32 @@ def _read_letters(
     wanted: Sequence[DeadLetterId],
     query: DeadLetterQuery,
     done: Collection[DeadLetterId],
-) -> list[DeadLetter]:
+) -> tuple[list[DeadLetter], list[RawLetter]]:
+    """Return the dead letters, and those whose bytes are to be parsed."""
     changing = bool(query.edits.all_rows or query.edits.by_id)
-    columns = DEAD_LETTER_SCHEMA if query.whole or changing else _COLUMNS_WITHOUT_ROW
+    is_whole = query.whole or changing or query.parse_as is not None
+    columns = DEAD_LETTER_SCHEMA if is_whole else _COLUMNS_WITHOUT_ROW
     picks = [
         (first.partition, first.offset, count) for first, count in group_ranges(sorted(wanted))
     ]
-    found = {}
+    found, raw = {}, list[RawLetter]()
     for batch in rows.read(picks, columns):
         for fields in batch.to_pylist():
             letter = _to_dead_letter(fields, query, done)
             found[letter.id] = letter
-    return [found[letter] for letter in wanted]
+            if query.parse_as is not None and letter.stage == Stage.READ and not letter.replayed:
+                raw.append(RawLetter.of(letter.id, fields, query.edits))
+    return [found[letter] for letter in wanted], raw
+
+
+def _with_parsed(
+    letter: DeadLetter, parsed: ParsedLetter | None, query: DeadLetterQuery
+) -> DeadLetter:
+    """Return a dead letter with what its source made of its bytes."""
+    if parsed is None:
+        return letter
+    raw, is_row = letter.raw if query.whole else b"", parsed.reason is None
+    return replace(letter, has_row=is_row, row=parsed.row, raw=raw, unparsed=parsed.reason)
 
 
 def _to_dead_letter(
@@ -201,10 +235,11 @@ def _to_dead_letter(
         raise _not_found(letter)
     row, at = fields.get("row") or "", fields["failed_at"]
     changes = query.edits.for_letter(letter)
-    if row and changes:
-        row = apply_edit(row, changes)
+    if row and query.edits.text_for(letter) is not None:
+        raise _not_bytes(letter)
+    if row and changes and letter not in done:
         schema, _ = split_key_columns(pa.ipc.read_schema(pa.py_buffer(fields["schema"])))
-        parse_dead_letter_rows([row], schema, f"letter {letter}")
+        row = edit_row(row, changes, schema, f"dead letter {letter}")
     return DeadLetter(
         letter,
         fields["connector"],
@@ -242,6 +277,16 @@ def _pages(letters: Sequence[DeadLetter]) -> Iterator[tuple[DeadLetter, ...]]:
             part, size = [], 0
     if part:
         yield tuple(part)
+
+
+def _not_bytes(letter: DeadLetterId) -> ConfigError:
+    return ConfigError(
+        "letters.bad_edit",
+        f"dead letter {letter} has a row with columns, not the bytes of one, and a text was given "
+        "for the whole of it",
+        fix="Change its columns: `--set amount=12`.",
+        config_path="replay.edits",
+    )
 
 
 def _at_broker(query: DeadLetterQuery, backend: str) -> ConfigError:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -27,6 +28,7 @@ from penstock.worker.admin.preview import EnginePreviews, PreviewSource
 from penstock.worker.admin.preview_process import PreviewProcess
 from penstock.worker.config.reach import ConnectorBounds
 from penstock.worker.config.resolved_config import WorkerContext
+from penstock.worker.dead_letters.raw_rows import open_parser
 from penstock.worker.ports import Previews
 from penstock.worker.process_settings import WorkerSettings
 from penstock.worker.runtime import otel_metrics
@@ -57,7 +59,9 @@ class AdminOperations:
         preview_source = PreviewSource(context.host, self.planner, topics)
         engine_previews = EnginePreviews(context, engine, preview_source)
         self.previews: Previews = previews or engine_previews
-        self.dead_letters = DeadLetterReader(topics, offsets, context.bounds.reach, context.brokers)
+        self.dead_letters = DeadLetterReader(
+            topics, offsets, context.bounds.reach, context.brokers, partial(open_parser, context)
+        )
 
 
 class Worker:
