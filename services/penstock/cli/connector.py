@@ -90,13 +90,36 @@ def _describe_changes(noun: NounParser) -> None:
     )
 
 
+_COMPLETED: Final = "COMPLETED"
+
+
 def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     connectors = gateway.get("/connectors", expand="status")
-    rows = [_list_row(name, one["status"]) for name, one in sorted(connectors.items())]
+    own = {one["name"]: one for one in gateway.get("/v1/status")["connectors"]}
+    statuses = {name: one["status"] for name, one in sorted(connectors.items())}
+    rows = [
+        _list_row(name, _with_completed(status, own.get(name))) for name, status in statuses.items()
+    ]
     if not rows:
         print("there are no connectors", file=sys.stderr)
     print_value(arguments.output, rows, rows)
     return 0
+
+
+def _with_completed(status: dict[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a status of Kafka Connect, where nothing ever completes, with what is completed."""
+    if own is None:
+        return status
+    completed = {one["id"] for one in own["tasks"] if one["state"] == _COMPLETED}
+    tasks = [
+        {**one, "state": _COMPLETED}
+        if one["id"] in completed and one["state"] == "RUNNING"
+        else one
+        for one in status["tasks"]
+    ]
+    is_completed = own["state"] == _COMPLETED and status["connector"]["state"] == "RUNNING"
+    connector = status["connector"] | ({"state": _COMPLETED} if is_completed else {})
+    return {**status, "connector": connector, "tasks": tasks}
 
 
 def _list_row(name: str, status: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,8 +155,9 @@ def _get(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
 
 def _status(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     status = gateway.get(url_path("connectors", arguments.name, "status"))
-    own = {"task": "-", **status["connector"]}
     numbers = gateway.get("/v1/status", connector=arguments.name)["connectors"]
+    status = _with_completed(status, numbers[0] if numbers else None)
+    own = {"task": "-", **status["connector"]}
     busy = {task["id"]: task.get("busy_with") for one in numbers for task in one["tasks"]}
     tasks = [
         {"task": task["id"], **{key: text for key, text in task.items() if key != "id"}}

@@ -47,6 +47,7 @@ class RunStatus:
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
     """The status of a connector and its tasks. A failed task does not change the connector's state.
+    Once all tasks are completed, so is the connector, unless a monitor watches for more partitions.
     `worker` is the one that planned it. `diagnostic` is the reason why it does not run; for a
     RUNNING connector it is a warning.
     """

@@ -119,7 +119,9 @@ def test_rows_are_changed_in_an_editor(dlq, dead, tmp_path, monkeypatch):
     assert not any(one["replayed"] for one in dlq("list", name)[1]["letters"])
 
 
-def test_a_corrected_letter_is_replayed_once_and_one_that_fails_again_names_it(dlq, dead):
+def test_a_corrected_letter_is_replayed_once_and_one_that_fails_again_names_it(
+    gateway, dlq, dead, capsys
+):
     name, out = dead
     code, would = dlq("replay", name, "--all", "--set", 'value="12"', "--dry-run")
     assert (code, would["letters"], would["count"]) == (0, "0/0-1", 2)
@@ -128,6 +130,18 @@ def test_a_corrected_letter_is_replayed_once_and_one_that_fails_again_names_it(d
     assert (code, told["state"], told["replayed"]) == (0, "COMPLETED", 1)
     assert ids(out) == Counter([n for n in range(10) if n != 3])
     assert {"id": 7, "value": 12} in lines_of(out)
+    main(["connector", "list", "--server", f"http://{gateway.address}", "-o", "json"])
+    states = {
+        one["name"]: (one["state"], one["tasks"]) for one in json.loads(capsys.readouterr().out)
+    }
+    assert states[f"{name}.replay"] == ("COMPLETED", "1 COMPLETED")
+    assert (
+        main(["connector", "status", f"{name}.replay", "--server", f"http://{gateway.address}"])
+        == 0
+    )
+    assert "COMPLETED" in capsys.readouterr().out
+    kafkas = gateway.get(f"/connectors/{name}.replay/status").json()
+    assert kafkas["connector"]["state"] == "RUNNING", "which Kafka Connect's tools know"
     again = dlq("replay", name, "0/1", "--set", 'value="13"')[1]
     assert (again["count"], again["replayed_before"]) == (0, "0/1")
     code, failed = dlq("replay", name, "--all")

@@ -122,6 +122,45 @@ def test_a_connector_without_a_monitor_gets_none(mesh):
     mesh(test)
 
 
+def test_a_connector_is_completed_with_its_last_task_unless_a_monitor_looks_for_more(mesh):
+    async def test(mesh):
+        worker, client = mesh.join("w1"), mesh.first.client
+        await mesh.create("ends", 2)
+        await until(lambda: len(worker.held) == 2, "tasks run")
+
+        async def state_is(name, state):
+            async with asyncio.timeout(60):
+                while (await client.list_statuses(name))[0].state is not state:
+                    await asyncio.sleep(0.01)
+
+        first, last = sorted(worker.held)
+        worker.set(first, TaskState.COMPLETED)
+        await state_is("ends", RunState.RUNNING)
+        worker.set(last, TaskState.COMPLETED)
+        await state_is("ends", RunState.COMPLETED)
+        await mesh.config.set_target_state("ends", TargetState.PAUSED)
+        await state_is("ends", RunState.PAUSED)
+
+    mesh(test)
+
+
+def test_a_connector_with_a_monitor_goes_on_when_its_tasks_are_completed(mesh):
+    async def test(mesh):
+        worker, _ = await grown(mesh)
+        client = mesh.first.client
+        for id_ in tasks_of(worker):
+            worker.set(id_, TaskState.COMPLETED)
+        async with asyncio.timeout(60):
+            while True:
+                (status,) = await client.list_statuses("orders")
+                if {task.state for task in status.tasks} == {RunState.COMPLETED}:
+                    break
+                await asyncio.sleep(0.01)
+        assert status.state is RunState.RUNNING
+
+    mesh(test)
+
+
 @pytest.mark.parametrize("monitors", [0, 30])
 def test_no_task_moves_for_a_monitor(monitors):
     mesh = Simulation()

@@ -7,6 +7,7 @@ Nothing of it is stored: another leader derives the same statuses from the same 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from penstock.model.config_def import no_effect_warning
@@ -65,6 +66,7 @@ def derive_connector_status(
 ) -> ConnectorStatus:
     """Return the status of a connector with those of its tasks."""
     specs = (cluster.specs.get(plan.task_id) for plan in desired.plans)
+    tasks = tuple(derive_task_status(cluster, spec) for spec in specs if spec is not None)
     failure = schedule.failure_of(desired)
     monitor = _monitor_status(cluster, desired)
     state = _connector_state(desired, failure)
@@ -77,6 +79,8 @@ def derive_connector_status(
         and has_unknown_lag(cluster, desired)
     ):
         diagnostic = unknown_lag_warning(desired)
+    if state is RunState.RUNNING and monitor is None and _are_completed(tasks):
+        state = RunState.COMPLETED  # with a monitor, partitions may still appear
     if state is RunState.UNASSIGNED and not cluster.workers.members:
         diagnostic = _no_worker(None)
     return ConnectorStatus(
@@ -86,8 +90,13 @@ def derive_connector_status(
         state,
         (monitor.worker if monitor else "") or schedule.planner_of(desired.generation),
         diagnostic,
-        tuple(derive_task_status(cluster, spec) for spec in specs if spec is not None),
+        tasks,
     )
+
+
+def _are_completed(tasks: Sequence[RunStatus]) -> bool:
+    """Return whether all tasks have ended by themselves, and there is one."""
+    return bool(tasks) and all(task.state is RunState.COMPLETED for task in tasks)
 
 
 def _monitor_status(cluster: Cluster, desired: DesiredConnector) -> RunStatus | None:
