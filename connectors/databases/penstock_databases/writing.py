@@ -18,6 +18,7 @@ from penstock_connector.tables.evolution import Ddl
 from penstock_connector.tables.fitting import Limit
 from penstock_connector.tables.names import Naming, TableId
 from penstock_databases.dialect import Connection, Login
+from penstock_databases.failing import BrokenRule
 from penstock_databases.url import Target
 
 Text: TypeAlias = "bytes | memoryview"
@@ -34,6 +35,7 @@ class Layout:
         key: Names of the columns by which a row is found; they are among the columns.
         alone: No other unique index can be in the way of an upsert.
         direct: The fastest way of inserting is open: it is a table, and all rows may be inserted.
+        identity: Names of the columns that name a row to people, where there are such.
     """
 
     table: TableId
@@ -41,6 +43,7 @@ class Layout:
     key: tuple[str, ...] = ()
     alone: bool = True
     direct: bool = True
+    identity: tuple[str, ...] = ()
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -105,6 +108,11 @@ class Writer(Ddl, Protocol):
 
     def limit(self, column: Column) -> Limit:
         """Return which values a column can hold."""
+
+    def rule_columns(
+        self, connection: Connection, table: TableId, rule: BrokenRule
+    ) -> tuple[str, ...]:
+        """Return the columns of a rule that a row broke, where its error names none of them."""
 
     def encode(self, columns: Sequence[Column], values: Sequence[pa.Array]) -> Text:
         """Return rows as `Session.write` takes them. The values fit into their columns."""

@@ -6,6 +6,7 @@ What all table sinks have in common is in `penstock_connector.tables`.
 - `route`     rows of one schema on their way into one table, encoded and staged
 - `ledger`    the table `penstock_commits`: how far a task is, and who may write for it
 - `session`   the session of the task with the database
+- `failed_rows`  rows that the database does not take: found, and named
 - `sink`      the task
 """
 

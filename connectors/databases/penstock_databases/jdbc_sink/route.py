@@ -70,8 +70,10 @@ class JdbcRoute:
         key = tuple(mapped.field.name for mapped in mapping.key)
         columns = tuple(routed.column for routed in self._route.columns)
         alone = all(other == frozenset(key) for other in unique)
-        self._layout = Layout(shape.table, columns, key, alone, direct)
-        self._by_key = Layout(shape.table, columns[: len(self._route.key)], key, alone)
+        identity = key or _primary(columns, unique)
+        self._layout = Layout(shape.table, columns, key, alone, direct, identity)
+        by_key = columns[: len(self._route.key)]
+        self._by_key = Layout(shape.table, by_key, key, alone, identity=key)
         self._fields = {mapped.field.name: mapped.field for mapped in mapping.all}
 
     def pieces(self, rows: pa.RecordBatch) -> tuple[Rejected, list[Piece]]:
@@ -108,6 +110,13 @@ class JdbcRoute:
             if statement and not statement.endswith(f" {routed.limit.native}"):
                 return f"Run: {statement}; or change the rows with a transform."
         return ""
+
+
+def _primary(columns: Sequence[Column], unique: Sequence[frozenset[str]]) -> tuple[str, ...]:
+    """Return the names of the columns of the first unique index that rows have whole."""
+    names = [column.name for column in columns]
+    found: frozenset[str] = next((one for one in unique if one <= set(names)), frozenset())
+    return tuple(name for name in names if name in found)
 
 
 _NUMBER: Final = "penstock number"

@@ -27,7 +27,11 @@ from penstock_connector.tables.names import TableId
 from penstock_connector.tables.sink import TableSink
 from penstock_databases.dialect import Connection, Login
 from penstock_databases.jdbc_sink.config import JdbcSinkConfig
-from penstock_databases.jdbc_sink.failed_rows import FailedRow, find_failed_rows
+from penstock_databases.jdbc_sink.failed_rows import (
+    FailedRow,
+    find_failed_rows,
+    find_first_failed,
+)
 from penstock_databases.jdbc_sink.ledger import Ledger
 from penstock_databases.jdbc_sink.route import JdbcRoute, JdbcStaging, Piece
 from penstock_databases.jdbc_sink.session import TaskSession
@@ -182,10 +186,15 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
             retry.call(lambda: self._write(groups, txn_id, token), self.stopping.wait, self._lose)
         except DataError as error:
             self._lose()
+            if self._finds_failed_rows:
+                groups.clear()
+                if failed := self._find_failed(ours):
+                    raise FailedRowsError(failed) from error
+            named = self._name_first(groups)
             groups.clear()
-            if self._finds_failed_rows and (failed := self._find_failed(ours)):
-                raise FailedRowsError(failed) from error
             _discard(ours)
+            if named is not None:
+                raise named from error
             raise
         except BaseException:
             self._lose()
@@ -200,7 +209,21 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
 
     def _find_failed(self, stagings: Sequence[JdbcStaging]) -> list[FailedRow]:
         try:
-            return find_failed_rows(self._idle(), self._owned.session(), stagings)
+            session = self._owned.session()
+            return find_failed_rows(self._idle(), session, stagings, self._writer)
+        finally:
+            self._lose()
+
+    def _name_first(self, groups: Sequence[Sequence[Piece]]) -> DataError | None:
+        """Return the error of the first row that fails; None: no row fails alone. A file of SQLite
+        says itself what is wrong.
+        """
+        if not groups or not self.reports_failed_rows:
+            return None
+        try:
+            return find_first_failed(self._idle(), self._owned.session(), groups, self._writer)
+        except ConnectorError:
+            return None  # the error that is there is the one to tell
         finally:
             self._lose()
 

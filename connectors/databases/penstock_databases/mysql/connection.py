@@ -13,6 +13,7 @@ from pymysql.constants import CLIENT
 from penstock_connector import ConnectorError
 from penstock_databases.dialect import Login
 from penstock_databases.failing import sql_error
+from penstock_databases.mysql.violations import broken_rule
 from penstock_databases.url import Target
 
 _SESSION: Final = (
@@ -56,7 +57,8 @@ def mysql_error(error: BaseException, where: object) -> ConnectorError:
         broken = isinstance(error, OSError | pymysql.InterfaceError)
         kind = "lost" if broken else "failed"
     text = f"{said} ({number})" if number else str(said)
-    return sql_error(kind, where, text)
+    rule = broken_rule(number, str(said)) if isinstance(number, int) else None
+    return sql_error(kind, where, text, rule)
 
 
 @contextlib.contextmanager

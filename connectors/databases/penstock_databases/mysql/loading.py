@@ -21,7 +21,7 @@ import pymysql
 from pymysql.constants import COMMAND
 from pymysql.protocol import OKPacketWrapper
 
-from penstock_connector import ConnectorError, DataError
+from penstock_connector import ConnectorError
 from penstock_connector.tables.columns import Column
 from penstock_connector.tables.names import TableId
 from penstock_databases.failing import sql_error
@@ -94,7 +94,7 @@ class Loader:
             error = mysql_error(pymysql.DataError(int(number), str(said)), table)
             if error.code != "sql.failed":
                 return error
-            return DataError("sql.value", error.message, fix="Change the column, or the rows.")
+            return sql_error("value", table, f"{said} ({number})")
         return sql_error("value", table, "the server changed or skipped rows")
 
     # ── INSERT ───────────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,8 @@ from penstock_connector.tables.fitting import Limit
 from penstock_connector.tables.names import TableId
 from penstock_databases.dialect import Connection, Login
 from penstock_databases.encode import Style, lines
-from penstock_databases.mysql import catalog, ddl
+from penstock_databases.failing import BrokenRule
+from penstock_databases.mysql import catalog, ddl, violations
 from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql.loading import Loader
 from penstock_databases.names import MYSQL
@@ -129,6 +130,12 @@ class MysqlWriter:
     def limit(self, column: Column) -> Limit:
         """Return which values a column can hold."""
         return ddl.limit(column)
+
+    def rule_columns(
+        self, connection: Connection, table: TableId, rule: BrokenRule
+    ) -> tuple[str, ...]:
+        """Return the columns of a unique key or a check."""
+        return violations.rule_columns(connection, table, rule)
 
     def encode(self, columns: Sequence[Column], values: Sequence[pa.Array]) -> Text:
         """Return rows as LOAD DATA's text."""

@@ -13,6 +13,7 @@ from penstock_connector import ConnectorError
 from penstock_databases.dialect import Login
 from penstock_databases.failing import sql_error
 from penstock_databases.names import POSTGRESQL
+from penstock_databases.postgresql.violations import broken_rule
 from penstock_databases.url import Target
 
 _SESSION: Final = (
@@ -44,8 +45,10 @@ def postgresql_error(error: BaseException, where: object) -> ConnectorError:
     kind = _STATES[max(fits, key=len)] if fits else "failed"
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         kind = "lost"
-    said = getattr(getattr(error, "diag", None), "message_primary", None) or error
-    return sql_error(kind, where, f"{said} ({state})" if state else said)
+    diagnostics = getattr(error, "diag", None)
+    said = getattr(diagnostics, "message_primary", None) or error
+    rule = broken_rule(state, diagnostics)
+    return sql_error(kind, where, f"{said} ({state})" if state else said, rule)
 
 
 @contextlib.contextmanager

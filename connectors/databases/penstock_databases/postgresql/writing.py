@@ -25,8 +25,9 @@ from penstock_connector.tables.fitting import Limit
 from penstock_connector.tables.names import TableId
 from penstock_databases.dialect import Connection, Login
 from penstock_databases.encode import Style, lines
+from penstock_databases.failing import BrokenRule
 from penstock_databases.names import POSTGRESQL
-from penstock_databases.postgresql import catalog, ddl
+from penstock_databases.postgresql import catalog, ddl, violations
 from penstock_databases.postgresql.connection import PostgresqlConnection, telling
 from penstock_databases.url import Target
 from penstock_databases.writing import Layout, Session, Text
@@ -144,6 +145,12 @@ class PostgresqlWriter:
     def limit(self, column: Column) -> Limit:
         """Return which values a column can hold."""
         return ddl.limit(column)
+
+    def rule_columns(
+        self, connection: Connection, table: TableId, rule: BrokenRule
+    ) -> tuple[str, ...]:
+        """Return the columns of a constraint or a unique index."""
+        return violations.rule_columns(connection, _plain(table), rule)
 
     def encode(self, columns: Sequence[Column], values: Sequence[pa.Array]) -> Text:
         """Return rows as COPY's text."""

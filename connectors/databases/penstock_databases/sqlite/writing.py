@@ -16,6 +16,7 @@ from penstock_connector.tables.evolution import NewColumn
 from penstock_connector.tables.fitting import Limit
 from penstock_connector.tables.names import TableId
 from penstock_databases.dialect import Connection, Login
+from penstock_databases.failing import BrokenRule
 from penstock_databases.names import SQLITE
 from penstock_databases.sqlite import catalog, ddl
 from penstock_databases.sqlite.connection import SqliteConnection, telling
@@ -94,6 +95,12 @@ class SqliteWriter:
     def limit(self, column: Column) -> Limit:
         """Return which values a column can hold."""
         return ddl.limit(column)
+
+    def rule_columns(
+        self, connection: Connection, table: TableId, rule: BrokenRule
+    ) -> tuple[str, ...]:
+        """None: its errors name the columns."""
+        return ()
 
     def encode(self, columns: Sequence[Column], values: Sequence[pa.Array]) -> Text:
         """Return rows as an Arrow stream of what SQLite stores."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,11 @@ from penstock_connector.tables.mapping import BEFORE, OP, ColumnMapping
 
 Rejected = list[tuple[int, ConnectorError]]
 """Rows of a batch that the table cannot take, and why."""
+
+_MAX_CHARS: Final = 60
+"""Characters of a value that names a row."""
+
+_PLAIN: Final = re.compile(r"[\w.+:@/…-]+")
 
 _SPECIAL: Final = (Op.UPDATE, Op.DELETE, Op.TRUNCATE)
 """Changes that are not simply written where deletions are wanted."""
@@ -117,6 +123,7 @@ class Route:
             columns.append(RoutedColumn(mapped.path, column, limited, mapped in mapping.key))
         self.columns = tuple(columns)
         self.key = tuple(one for one in columns if one.key)
+        self._identity = self.key or tuple(one for one in columns if one.column.key)
         changes = config.verb is not Verb.INSERT or config.delete_enabled
         self.finds_rows = bool(mapping.key) and changes
 
@@ -201,6 +208,7 @@ class Route:
     ) -> tuple[list[pa.Array], pa.BooleanArray | None]:
         """Return the columns of the table, and which rows have a place in it; None: all."""
         fitted, bad = [], None
+        found: list[tuple[RoutedColumn, Problem, pa.BooleanArray]] = []
         deleted = None if ops is None else is_change(ops, Op.DELETE)
         for column in self.columns:
             values, problems = fit(self._values(column, rows, deleted), column.limit, self._cast)
@@ -213,8 +221,14 @@ class Route:
                 if ops is not None:
                     spared = (Op.TRUNCATE,) if column.key else (Op.TRUNCATE, Op.DELETE)
                     wrong = pc.and_not(wrong, is_change(ops, *spared))
-                self._reject(rejected, wrong, numbers, self._value(column, problem))
+                found.append((column, problem, wrong))
                 bad = wrong if bad is None else pc.or_(bad, wrong)
+        keys = [fitted[self.columns.index(column)] for column in self._identity]
+        for column, problem, wrong in found:
+            for at in pc.indices_nonzero(wrong).to_pylist():
+                row = at if numbers is None else numbers[at].as_py()
+                if row not in rejected:
+                    rejected[row] = self._value(column, problem, self._row_key(keys, at))
         return fitted, pc.invert(bad) if bad is not None and pc.any(bad).as_py() else None
 
     def _values(
@@ -242,11 +256,18 @@ class Route:
         for row in (rows if numbers is None else numbers.take(rows)).to_pylist():
             rejected.setdefault(row, error)
 
-    def _value(self, column: RoutedColumn, problem: Problem) -> ConnectorError:
+    def _row_key(self, keys: Sequence[pa.Array], at: int) -> str:
+        """Return what names a row: its key; empty where the table has none."""
+        names = (column.column.name for column in self._identity)
+        values = (format_value(values[at].as_py()) for values in keys)
+        return ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
+
+    def _value(self, column: RoutedColumn, problem: Problem, key: str) -> ConnectorError:
         special = self._fix(column, problem) if self._fix is not None else ""
+        of = f" of the row {key}" if key else ""
         return DataError(
             self.config.code("value"),
-            f"{self.table}: the value of {column.column.name!r} {problem.why}",
+            f"{self.table}: the value of {column.column.name!r}{of} {problem.why}",
             fix=special or "Change the column, or the rows with a transform.",
             dataset=self._dataset,
         )
@@ -268,6 +289,13 @@ class Route:
             fix="Send whole rows, or leave such changes out with the transform Filter.",
             dataset=self._dataset,
         )
+
+
+def format_value(value: object) -> str:
+    """Return a value of a key for people: cut, and in quotes where its end could not be seen."""
+    text = "null" if value is None else str(value)
+    cut = text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"
+    return cut if _PLAIN.fullmatch(cut) else repr(cut)
 
 
 def _at(rows: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
