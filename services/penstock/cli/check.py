@@ -1,7 +1,8 @@
-"""`penstock check FILE…`: what is wrong with connector files, without Spark and without a cluster.
+"""`penstock check FILE…`: what is wrong with connector files, without a cluster.
 
 The plugins of the connectors are started, and validate their keys; the chain of transforms is
-built. With `--connect` the plugins also try their systems.
+built. With `--connect` the plugins also try their systems. Spark is not started, except for
+`--rows`: the first rows of the sources, behind the transforms. Nothing is written.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from pathlib import Path
 
 from penstock.cli.errors import EXIT_FAILED, EXIT_USAGE, print_diagnostic
 from penstock.cli.pipeline_paths import make_absolute
+from penstock.cli.process import run_process
 from penstock.cli.progress import status_line
 from penstock.model.connector import Connector, ConnectorKind
-from penstock.model.errors import Diagnostic, Severity
+from penstock.model.errors import ConfigError, Diagnostic, Severity
+from penstock.model.inspection import MAX_PREVIEW_ROWS
 from penstock.pipeline_files.connector_file import check_pipeline, naming_file, read_connector
 from penstock.plugin.host import PluginHost
 from penstock.secrets.provider_settings import create_secrets
@@ -41,15 +44,46 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         default=[],
         help="folder of a plugin, or of several; default: that of the files",
     )
+    parser.add_argument(
+        "--rows", type=int, default=0, metavar="N",
+        help=f"also show rows of the source behind the transforms, {MAX_PREVIEW_ROWS} at most",
+    )  # fmt: skip
     parser.set_defaults(verb=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the files; end with 2 when a configuration has an error, 1 when a system has one."""
+    _refuse_rows(arguments)
     make_absolute(arguments, "files", "plugins")
     connectors = [(file, _read(file)) for file in arguments.files]
     with status_line("asking the plugins"):
-        return asyncio.run(_check_all(connectors, arguments))
+        code = asyncio.run(_check_all(connectors, arguments))
+    if code or not arguments.rows:
+        return code
+    folder = arguments.files[0].parent
+    # what checks a configuration does without Spark, and without the time that it takes to load
+    from penstock.cli.check_rows import show_rows  # noqa: PLC0415
+
+    with status_line("starting Spark, then reading rows"):
+        return run_process(
+            lambda _: show_rows(connectors, arguments.plugins, arguments.rows), folder=folder
+        )
+
+
+def _refuse_rows(arguments: argparse.Namespace) -> None:
+    if not 0 <= arguments.rows <= MAX_PREVIEW_ROWS:
+        raise ConfigError(
+            "check.rows",
+            f"--rows is {arguments.rows}, expected a number from 1 to {MAX_PREVIEW_ROWS}",
+            fix="Write --rows 10.",
+        )
+    if arguments.rows and len({file.resolve().parent for file in arguments.files}) > 1:
+        raise ConfigError(
+            "check.rows",
+            "--rows shows rows of files in one folder, and these are in several: paths in a file "
+            "are relative to its folder",
+            fix="Check one file at a time.",
+        )
 
 
 def _read(file: Path) -> Connector:
@@ -96,7 +130,10 @@ async def _check(validator: Validator, file: Path, connector: Connector, *, conn
     if any(finding.severity is Severity.ERROR for finding in validated.diagnostics):
         return EXIT_USAGE
     if not connect:
-        print(f"{file}: no error in its configuration; --connect tries its systems, too")
+        print(
+            f"{file}: no error in its configuration; --connect tries its systems, too, and --rows "
+            "shows rows"
+        )
         return 0
     return await _connect(validator, file, replace(connector, kind=validated.kind))
 

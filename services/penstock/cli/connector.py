@@ -13,7 +13,8 @@ from typing import Any, Final
 from penstock.cli.errors import EXIT_FAILED, EXIT_USAGE
 from penstock.cli.gateway_client import GatewayClient, url_path
 from penstock.cli.gateway_options import CONNECTOR, NounParser
-from penstock.cli.output import cell_text, print_table, print_value
+from penstock.cli.output import print_value
+from penstock.cli.preview import Preview
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.pipeline_files.connector_file import TARGET_STATES, read_connector, target_state_name
 from penstock.pipeline_files.files import FILE_SUFFIXES
@@ -246,9 +247,11 @@ def _check(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
         body |= {"sample": arguments.rows}
         preview = gateway.send("POST", "/v1/connectors/rehearse", body)
     print_value(arguments.output, {**validation, "steps": steps, **preview}, rows)
-    if preview and arguments.output == "table":
-        print(f"\n{cell_text(preview['dataset'])}")
-        print_table(preview["rows"])
+    if preview:
+        shown = Preview.of_body(preview)
+        if arguments.output == "table":
+            shown.print_rows()
+        shown.print_left_out()
     return EXIT_USAGE if errors else 0 if passed else EXIT_FAILED
 
 

@@ -109,6 +109,9 @@ MAX_PREVIEW_ROWS: Final = 1_000
 MAX_PREVIEW_BYTES: Final = 256 << 10
 """Bounds of the rows of one preview (invariant 12): they are part of the ticket of a job."""
 
+MAX_UNREAD_REASONS: Final = 20
+"""Rows that the source could not read whose reasons a preview has."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreviewRequest:
@@ -128,8 +131,13 @@ class PreviewRequest:
 class PreviewResult:
     """The rows behind the transforms, as JSON in the form of inspected rows, the dataset that they
     would be written to, and the input rows that failed (counted from 1) with the reason.
+
+    `unread_count` rows were left out because the source could not read them; `unread` has the
+    reasons of the first, at most `MAX_UNREAD_REASONS`.
     """
 
     rows: tuple[str, ...]
     dataset: str
     failed: tuple[tuple[int, Diagnostic], ...] = ()
+    unread_count: int = 0
+    unread: tuple[Diagnostic, ...] = ()

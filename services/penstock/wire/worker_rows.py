@@ -97,6 +97,7 @@ PREVIEW_REQUEST: Final = Codec(PreviewRequest, pb.PreviewRowsRequest, only_in_me
 PREVIEW: Final = Codec(
     PreviewResult,
     pb.PreviewRowsResponse,
+    parts=[DIAGNOSTIC],
     converters={
         "failed": Converter(
             lambda failed: [

@@ -106,6 +106,42 @@ def test_a_check_shows_what_rows_of_the_source_become(penstock, tmp_path):
     assert "twice" in penstock("connector", "check", str(file), "--rows", "3", output="table")[1]
 
 
+def test_a_check_says_which_rows_it_left_out(penstock, tmp_path):
+    file = tmp_path / "people.yaml"
+    people = ["id,joined", "1,soon", "2", "x,y,z", "4,2024-01-04", "5,2024-01-05", "6,2024-01-06"]
+    (tmp_path / "in.csv").write_text("\n".join(people) + "\n")
+    file.write_text(
+        f"connector.class: file-source\nfile: {tmp_path}/in.csv\nformat: csv\ntopic: rows\n"
+        "tail: false\ntypes: joined:date,id:string\ninvalid.rows: dead-letter\nerrors.tolerance: all\n"
+        "transforms: odd\ntransforms.odd.type: Cast\ntransforms.odd.spec: id:int8\n"
+    )
+    words = ("connector", "check", str(file), "--rows", "3")
+    code, said = penstock(*words, output="table")
+    assert code == 0, said
+    assert "left out: 3 rows that the source could not read" in said
+    assert "in.csv, line 2" in said
+    (tmp_path / "in.csv").write_text("\n".join(people[:4]) + "\n")
+    code, said = penstock(*words, output="table")
+    assert code == 2
+    assert "[rehearsal.no_good_rows]" in said
+    assert "none of the first 3 rows" in said
+    (tmp_path / "in.csv").write_text("id,joined\n7,2024-01-07\nseven,2024-01-07\n")
+    code, said = penstock(*words, output="table")
+    assert "left out: 1 row that a transform rejected" in said
+    assert "row 2: [transform.cast_failed]" in said
+
+
+def test_a_check_shows_the_rows_that_there_are_of_a_source_that_waits_for_more(penstock, tmp_path):
+    file = tmp_path / "tailed.yaml"
+    (tmp_path / "in.jsonl").write_text('{"n": 1}\n{"n": 2}\n')
+    file.write_text(
+        f"connector.class: file-source\nfile: {tmp_path}/in.jsonl\nformat: jsonl\ntopic: rows\n"
+    )
+    code, found = penstock("connector", "check", str(file), "--rows", "3")
+    assert code == 0, found
+    assert found["rows"] == [{"n": 1}, {"n": 2}]
+
+
 def test_what_a_source_can_read_is_discovered(penstock, tmp_path):
     for number in range(3):
         (tmp_path / f"t{number}.jsonl").write_text('{"id": 1, "name": "x"}\n')

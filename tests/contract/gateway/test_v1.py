@@ -261,10 +261,27 @@ REHEARSED = {
 }
 
 
+def test_rows_that_the_source_could_not_read_are_counted_with_their_reasons(gateway, tmp_path):
+    lines = ["id,joined", *(f"{n},{'soon' if n < 25 else '2024-01-04'}" for n in range(30))]
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    config = {
+        "connector.class": "file-source", "file": str(tmp_path / "in.csv"), "format": "csv",
+        "types": "joined:date", "invalid.rows": "dead-letter", "errors.tolerance": "all",
+    }  # fmt: skip
+    body = {"name": "bad lines", "config": config, "sample": 2}
+    found = gateway.post("/v1/connectors/rehearse", body).json()
+    assert [row["id"] for row in found["rows"]] == [25, 26]
+    assert (found["unread_count"], len(found["unread"])) == (25, 20)
+    assert found["unread"][0]["code"] == "file.invalid_csv"
+    assert "in.csv, line 2" in found["unread"][0]["message"]
+
+
 def test_rows_are_rehearsed_before_a_connector_is_stored(gateway):
     rows = [{"name": "Ada", "age": 36}, {"name": "Bob", "age": 3}]
     found = gateway.post("/v1/connectors/rehearse", {**REHEARSED, "rows": rows})
-    assert found.json() == {"dataset": "adult-people", "rows": rows[:1], "failed": []}
+    assert found.json() == {
+        "dataset": "adult-people", "rows": rows[:1], "failed": [], "unread_count": 0, "unread": [],
+    }  # fmt: skip
     assert gateway.get("/connectors/x").status_code == 404
 
 

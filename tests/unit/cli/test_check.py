@@ -1,11 +1,13 @@
 """`penstock check`: everything that is wrong with a file, without Spark."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from penstock.cli.__main__ import main
+from support.processes import PLAIN, TESTS
 
 GOOD = """
 name: good
@@ -69,6 +71,50 @@ def test_a_connector_of_kafka_connect_is_checked_too(check):
     assert check(text)[0] == 0
     code, _, err = check(text.replace("topics: a\n", ""))
     assert (code, "topics" in err) == (2, True)
+
+
+PEOPLE = """
+name: people
+source: {connector.class: file-source, file: in.csv, format: csv, tail: false, types: "joined:date",
+         invalid.rows: dead-letter}
+transforms: [{name: keep, type: Cast, spec: "id:string"}]
+sink: {connector.class: file-sink, file: out.csv, format: csv}
+errors.tolerance: all
+"""
+
+
+def test_rows_of_the_source_are_shown_behind_the_transforms_and_those_left_out_are_told(tmp_path):
+    (tmp_path / "p.yaml").write_text(PEOPLE)
+    (tmp_path / "in.csv").write_text("id,joined\n1,soon\n2\n3,2024-01-03\n4,2024-01-04\n")
+    done = subprocess.run(
+        [sys.executable, "-m", PLAIN, "check", str(tmp_path / "p.yaml"), "--rows", "2"],
+        env={**os.environ, "PYTHONPATH": TESTS}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "no error in its configuration" in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["3", "2024-01-03"] in rows
+    assert ["4", "2024-01-04"] in rows
+    assert "left out: 2 rows that the source could not read" in done.stderr
+    assert "in.csv, line 2" in done.stderr
+    assert not (tmp_path / "out.csv").exists(), "nothing is written"
+
+
+def test_rows_are_not_shown_of_a_file_with_errors(check):
+    code, out, err = check(WRONG, "--rows", "2")
+    assert (code, out) == (2, "")
+    assert "error: " in err
+
+
+def test_rows_of_files_in_several_folders_are_refused(tmp_path, capsys):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "p.yaml").write_text(GOOD)
+    files = [str(tmp_path / name / "p.yaml") for name in ("a", "b")]
+    assert main(["check", *files, "--rows", "2"]) == 2
+    assert "[check.rows]" in capsys.readouterr().err
+    assert main(["check", files[0], "--rows", "1001"]) == 2
+    assert "[check.rows]" in capsys.readouterr().err
 
 
 def test_it_starts_without_what_takes_long_to_load():

@@ -421,11 +421,15 @@ class RefusedRow(ResponseBody):
 
 
 class PreviewResult(ResponseBody):
-    """Rows after the transforms, and rows that failed."""
+    """Rows after the transforms, and rows that failed. `unread_count`: how many rows the source
+    could not read on the way to these; `unread`: why, of the first of them.
+    """
 
     dataset: str
     rows: list[dict[str, Any]]
     failed: list[RefusedRow]
+    unread_count: int
+    unread: list[SeverityFinding]
 
     @classmethod
     def of(cls, preview: PreviewedRows) -> Self:
@@ -437,6 +441,8 @@ class PreviewResult(ResponseBody):
                 RefusedRow(row=row, finding=SeverityFinding.of(reason))
                 for row, reason in preview.failed
             ],
+            unread_count=preview.unread_count,
+            unread=SeverityFinding.all_of(preview.unread),
         )
 
 

@@ -9,22 +9,31 @@ import base64
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock.model.connector import Connector, ConnectorKind, new_generation
-from penstock.model.errors import ConfigError, RetriableError, error_from_diagnostic
+from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
+from penstock.model.errors import (
+    ConfigError,
+    DataError,
+    Diagnostic,
+    PenstockError,
+    RetriableError,
+    error_from_diagnostic,
+)
 from penstock.model.inspection import (
     MAX_PREVIEW_BYTES,
     MAX_PREVIEW_ROWS,
     MAX_ROW_BYTES,
+    MAX_UNREAD_REASONS,
     PreviewRequest,
     PreviewResult,
 )
 from penstock.model.step import Step
-from penstock.model.stream import BatchReady, EndOfStream, SchemaVersion
+from penstock.model.stream import BadRow, BatchReady, EndOfStream, SchemaVersion, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.plugin.host import PluginHost
 from penstock.spark.connector_io import json_lines
@@ -104,12 +113,15 @@ _EPOCH: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class PreviewRows:
-    """Rows that an executor can fetch. `read` is the ticket of their source reader."""
+    """Rows that an executor can fetch. `read` is the ticket of their source reader. `unread` are
+    the reasons of rows among them that the source could not read.
+    """
 
     dataset: str
     schema: pa.Schema
     rows: int
     read: dict[str, Any]
+    unread: tuple[Diagnostic, ...] = ()
 
 
 class PreviewSource:
@@ -148,15 +160,16 @@ class PreviewSource:
         return (await self._streams.reader_opener(resolved, _EPOCH, places=places))(plan)
 
     async def _first(self, reader: SourceReader, rows: int) -> PreviewRows:
+        sample, why = _Sample(), "it is empty"
         try:
             async with asyncio.timeout(SAMPLE_TIMEOUT_S):
                 await reader.open()
-                found = await _first(reader, rows)
+                await sample.take(reader, rows)
         except TimeoutError:
-            raise _no_rows(f"none arrived within {SAMPLE_TIMEOUT_S:g} s") from None
-        if found is None:
-            raise _no_rows("it is empty")
-        return found
+            why = f"none arrived within {SAMPLE_TIMEOUT_S:g} s"  # those that did are shown
+        if not sample.batches:
+            raise _no_rows(why, sample.unread)
+        return sample.rows_of(reader)
 
     async def _refuse_stateful_source(self, resolved: ResolvedConfig) -> None:
         if resolved.kind not in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
@@ -172,28 +185,53 @@ class PreviewSource:
             )
 
 
-async def _first(reader: SourceReader, rows: int) -> PreviewRows | None:
-    """Return the first `rows` rows, or fewer when the source ends."""
-    schemas: dict[int, SchemaVersion] = {}
-    batches: list[BatchReady] = []
-    async for event in reader:
-        match event:
-            case SchemaVersion():
-                schemas[event.schema.schema_id] = event
-            case BatchReady() if not batches or event.schema_id == batches[0].schema_id:
-                batches.append(event)
-            case EndOfStream():
-                break
-        if sum(one.rows for one in batches) >= rows:
-            break
-    if not batches:
-        return None
-    schema = schemas[batches[0].schema_id].schema
-    read = reader.ticket([one.seq for one in batches], schema.schema_id)
-    return PreviewRows(schema.dataset, schema.arrow, sum(one.rows for one in batches), read)
+@dataclass(slots=True)
+class _Sample:
+    """What a source announced of its first rows: those of the first schema, and the reasons of
+    those that it could not read.
+    """
+
+    schemas: dict[int, StreamSchema] = field(default_factory=dict)
+    batches: list[BatchReady] = field(default_factory=list)
+    unread: list[Diagnostic] = field(default_factory=list)
+
+    async def take(self, reader: SourceReader, rows: int) -> None:
+        """Take the first `rows` rows, or fewer when the source ends."""
+        async for event in reader:
+            match event:
+                case SchemaVersion():
+                    self.schemas[event.schema.schema_id] = event.schema
+                case BatchReady():
+                    if not self.batches or event.schema_id == self.batches[0].schema_id:
+                        self.batches.append(event)
+                case BadRow():
+                    self.unread.append(event.reason)
+                case EndOfStream():
+                    return
+            if self.count >= rows or len(self.unread) > MAX_REJECTED_ROWS:
+                return
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return sum(one.rows for one in self.batches)
+
+    def rows_of(self, reader: SourceReader) -> PreviewRows:
+        """Return the rows, as an executor fetches them."""
+        schema = self.schemas[self.batches[0].schema_id]
+        read = reader.ticket([one.seq for one in self.batches], schema.schema_id)
+        return PreviewRows(schema.dataset, schema.arrow, self.count, read, tuple(self.unread))
 
 
-def _no_rows(why: str) -> RetriableError:
+def _no_rows(why: str, unread: Sequence[Diagnostic]) -> PenstockError:
+    if unread:
+        first = unread[0]
+        return DataError(
+            "rehearsal.no_good_rows",
+            f"the source could read none of the first {len(unread)} rows: {first.message}",
+            fix=first.fix or "Correct the rows, or the keys of the source that tell their format.",
+            config_path=first.config_path,
+        )
     return RetriableError(
         "rehearsal.no_rows",
         f"the source returned no rows: {why}",
@@ -233,7 +271,7 @@ class EnginePreviews:
                 report = await self._run(
                     resolved, rows, compiled.steps, request.sample or rows.rows
                 )
-        return _preview_result(report, compiled.dataset)
+        return _preview_result(report, compiled.dataset, rows.unread)
 
     async def _run(
         self, resolved: ResolvedConfig, rows: PreviewRows, steps: Sequence[Step], shown: int
@@ -252,8 +290,11 @@ class EnginePreviews:
         return report
 
 
-def _preview_result(report: SlotReport, dataset: str) -> PreviewResult:
+def _preview_result(
+    report: SlotReport, dataset: str, unread: Sequence[Diagnostic]
+) -> PreviewResult:
     if report.error is not None:
         raise error_from_diagnostic(report.error)
     failed = tuple((row + 1, reason) for row, reason in report.rejected_by_chain)
-    return PreviewResult(tuple(text for text, *_ in report.detail["rows"]), dataset, failed)
+    rows = tuple(text for text, *_ in report.detail["rows"])
+    return PreviewResult(rows, dataset, failed, len(unread), tuple(unread[:MAX_UNREAD_REASONS]))

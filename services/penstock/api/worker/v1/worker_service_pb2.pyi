@@ -411,14 +411,18 @@ class PreviewRowsRequest(_message.Message):
     def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., dataset: _Optional[str] = ..., columns: _Optional[_Mapping[str, str]] = ..., rows: _Optional[_Iterable[str]] = ..., sample: _Optional[int] = ...) -> None: ...
 
 class PreviewRowsResponse(_message.Message):
-    __slots__ = ("dataset", "rows", "failed")
+    __slots__ = ("dataset", "rows", "failed", "unread_count", "unread")
     DATASET_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
     dataset: str
     rows: _containers.RepeatedScalarFieldContainer[str]
     failed: _containers.RepeatedCompositeFieldContainer[RejectedRow]
-    def __init__(self, dataset: _Optional[str] = ..., rows: _Optional[_Iterable[str]] = ..., failed: _Optional[_Iterable[_Union[RejectedRow, _Mapping]]] = ...) -> None: ...
+    unread_count: int
+    unread: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
+    def __init__(self, dataset: _Optional[str] = ..., rows: _Optional[_Iterable[str]] = ..., failed: _Optional[_Iterable[_Union[RejectedRow, _Mapping]]] = ..., unread_count: _Optional[int] = ..., unread: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
 class RejectedRow(_message.Message):
     __slots__ = ("row", "reason")
