@@ -112,7 +112,8 @@ def test_a_check_says_which_rows_it_left_out(penstock, tmp_path):
     (tmp_path / "in.csv").write_text("\n".join(people) + "\n")
     file.write_text(
         f"connector.class: file-source\nfile: {tmp_path}/in.csv\nformat: csv\ntopic: rows\n"
-        "tail: false\ntypes: joined:date,id:string\ninvalid.rows: dead-letter\nerrors.tolerance: all\n"
+        "tail: false\ntypes: joined:date,id:string\ninvalid.rows: dead-letter\n"
+        "errors.tolerance: all\n"
         "transforms: odd\ntransforms.odd.type: Cast\ntransforms.odd.spec: id:int8\n"
     )
     words = ("connector", "check", str(file), "--rows", "3")
