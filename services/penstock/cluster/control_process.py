@@ -85,7 +85,7 @@ async def scheduler(settings: InstanceSettings) -> None:
         election = Election(instance.etcd, "scheduler", instance.address, settings.ttl)
         async with asyncio.TaskGroup() as group:
             group.create_task(instance.wait_until_lost())
-            group.create_task(_members(service, workers))
+            group.create_task(_members(service, workers, store.revision_base))
             group.create_task(
                 run_election(
                     service,
@@ -96,8 +96,12 @@ async def scheduler(settings: InstanceSettings) -> None:
             )
 
 
-async def _members(service: Scheduler, workers: Discovery) -> None:
-    """Pass the list of members to the scheduler whenever it changes."""
+async def _members(service: Scheduler, workers: Discovery, revision_base: int) -> None:
+    """Pass the list of members to the scheduler whenever it changes.
+
+    Its revision is etcd's. The scheduler compares it with epochs, which are ahead of it by
+    `revision_base`.
+    """
     revision = 0
     while True:
         now = await workers.wait_for_change(revision)
@@ -106,4 +110,4 @@ async def _members(service: Scheduler, workers: Discovery) -> None:
             Worker(id_, address=member.address, labels=member.labels)
             for id_, member in now.members.items()
         ]
-        service.update_members(alive, revision)
+        service.update_members(alive, revision_base + revision)

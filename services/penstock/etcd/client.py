@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -26,10 +27,10 @@ from penstock.etcd.errors import (
     classify_failure,
     unreachable,
 )
-from penstock.etcd.operations import RangeResult, TxnResult
+from penstock.etcd.operations import KeyValue, RangeResult, TxnResult
 from penstock.etcd.settings import EtcdSettings
 from penstock.model.backoff import Backoff
-from penstock.model.errors import PenstockError, RetriableError
+from penstock.model.errors import ConfigError, PenstockError, RetriableError
 
 LIST_INTERVAL_S: Final = 10.0
 """Time after which a list is read again without a hint. A lost hint costs this much; a shorter time
@@ -39,6 +40,7 @@ _LIST_RETRY_DELAY_S: Final = 0.5
 """Time until a list is read again when etcd did not answer."""
 
 _PAGE: Final = 1000
+"""Keys that are read at once: a round trip then takes a small part of the time of its values."""
 
 _CONNECT_ROUND_S: Final = 2.0
 """Time of one round of attempts at the start; after each round it logs what it waits for."""
@@ -130,6 +132,34 @@ class Etcd:
         request = pb.RangeRequest(key=first, range_end=end, limit=limit, revision=revision)
         response = await self._calls.call(calls.RANGE, request, f"range {prefix}")
         return operations.range_from_proto(response, revision or response.header.revision)
+
+    async def pages(
+        self, prefix: str, after: str = "", limit: int = 0
+    ) -> AsyncGenerator[RangeResult, None]:
+        """Read the keys under a prefix page by page, all at the revision of the first page.
+
+        Args:
+            prefix: What the keys begin with.
+            after: Only keys behind this one.
+            limit: Keys in total; 0: all.
+
+        Raises:
+            CompactedError: etcd no longer has that revision: begin again.
+        """
+        revision, size, remaining = 0, _PAGE, limit or sys.maxsize
+        while True:
+            try:
+                page = await self.range(prefix, after, min(size, remaining), revision)
+            except ConfigError as error:
+                if error.code != "etcd.answer_too_large" or size == 1:
+                    raise
+                size = max(1, size // 8)  # the values are large: read fewer at once
+                continue
+            yield page
+            revision, remaining = page.revision, remaining - len(page.entries)
+            if not page.has_more or not remaining:
+                return
+            after = page.entries[-1].key
 
     async def txn(
         self,
@@ -242,11 +272,11 @@ class Etcd:
         """Read all keys under a prefix at one revision, page by page."""
         if exact:
             return await self.get(prefix)
-        page = await self.range(prefix, limit=_PAGE)
-        entries, revision = list(page.entries), page.revision
-        while page.has_more:
-            page = await self.range(prefix, entries[-1].key, _PAGE, revision)
+        entries: list[KeyValue] = []
+        revision = 0
+        async for page in self.pages(prefix):
             entries += page.entries
+            revision = page.revision
         return RangeResult(tuple(entries), revision)
 
     async def _wait_for_hint(

@@ -1,5 +1,8 @@
 """The driver for a cluster: keys under `/penstock/<cluster>/state/` in etcd.
 
+A revision of the store is one of etcd plus the base in `format` (`etcd_format`): a restored cluster
+may be in an etcd whose own revisions have only begun.
+
 A write is one transaction of etcd and has its limits: 128 conditions (one for each check) and a
 request of 1.5 MB. More than 128 operations are packed into inner transactions. A write over the
 limits is refused as a whole, before it is sent.
@@ -32,7 +35,8 @@ from penstock.model.errors import (
     RetriableError,
     error_from_diagnostic,
 )
-from penstock.store.port import FORMAT, Change, Check, Conflict, Entry, Page, Put, newer_format
+from penstock.store.etcd_format import FORMAT_KEY, EtcdFormat, decode_format
+from penstock.store.port import Change, Check, Conflict, Entry, Page, Put
 
 MAX_REQUEST_BYTES: Final = (3 << 19) - 1024
 """Bytes of a request: the default of etcd for --max-request-bytes, minus what etcd adds."""
@@ -43,7 +47,6 @@ MAX_WAITING: Final = 1024
 MAX_CHANGE_KEYS: Final = 1024
 """Keys of one change. A change of more keys has none, which means `list again`."""
 
-_PAGE: Final = 1000
 _ATTEMPTS: Final = 3
 """Times that a long range starts again because etcd compacted the revision that it read."""
 
@@ -83,10 +86,12 @@ class EtcdStore:
         max_ops: int = operations.MAX_OPS,
         max_bytes: int = MAX_REQUEST_BYTES,
         leadership: Leadership | None = None,
+        revision_base: int = 0,
     ) -> None:
         """`max_ops`, `max_bytes`: the limits with which etcd runs. With `leadership`, writes
-        succeed only while it leads.
+        succeed only while it leads. `revision_base`: what revisions are ahead of etcd's own.
         """
+        self.revision_base = revision_base
         self._client, self._leadership = client, leadership
         self._max_ops, self._max_bytes = max_ops, max_bytes
         self._root = f"{client.prefix}state/"
@@ -103,16 +108,16 @@ class EtcdStore:
 
         Raises:
             PenstockError: `store.unreachable`, `store.credentials_refused`, `store.newer`,
-                `store.unsupported_version`, ….
+                `store.restoring`, `store.unsupported_version`, ….
         """
         with _translate_codes():
             client = await Etcd.connect(settings)
             try:
-                await _check_format(client)
+                stored = await _agree_on_format(client)
             except BaseException:
                 await client.close()
                 raise
-            return EtcdStore(client)
+            return EtcdStore(client, revision_base=stored.revision_base)
 
     def led_by(self, leadership: Leadership) -> EtcdStore:
         """Return this store for a leader: its writes succeed only while it leads (invariant 4).
@@ -124,6 +129,7 @@ class EtcdStore:
             max_ops=self._max_ops,
             max_bytes=self._max_bytes,
             leadership=leadership,
+            revision_base=self.revision_base,
         )
         led._write_count = self._write_count
         return led
@@ -181,11 +187,13 @@ class EtcdStore:
         if not done.succeeded:
             raise self._conflict(exact, done.reads)
         self._write_count.count += 1
-        return done.revision
+        return self.revision_base + done.revision
 
     def watch(self, prefix: str, after_revision: int = 0) -> AsyncIterator[Change]:
         """Iterate over changes of keys under `prefix` after a revision; 0: from now on."""
-        return self._watch(prefix, after_revision or self._client.revision)
+        if not after_revision:
+            return self._watch(prefix, self._client.revision)
+        return self._watch(prefix, max(after_revision - self.revision_base, 0))
 
     async def close(self) -> None:
         """Finish the waiting writes, end the watches, disconnect. Idempotent."""
@@ -205,7 +213,8 @@ class EtcdStore:
         self, checks: Sequence[Check], puts: Mapping[str, bytes | None]
     ) -> pb.TxnRequest:
         conditions = [
-            operations.mod_revision_is(self._root + c.key, c.revision or 0) for c in checks
+            operations.mod_revision_is(self._root + c.key, self._in_etcd(c.revision or 0))
+            for c in checks
         ]
         otherwise = [operations.read(self._root + c.key, keys_only=True) for c in checks]
         if self._leadership is not None:
@@ -237,7 +246,7 @@ class EtcdStore:
         if self._leadership is not None:
             self._leadership.verify(reads[-1])
         for check, read in zip(checks, reads, strict=False):
-            current = read.entries[0].mod_revision if read.entries else 0
+            current = self._entry(read.entries[0]).revision if read.entries else 0
             if current != check.revision:
                 return Conflict(check.key, current)
         raise InternalError(
@@ -246,22 +255,13 @@ class EtcdStore:
 
     async def _range(self, prefix: str, after: str, limit: int) -> Page:
         entries: list[KeyValue] = []
-        revision, more, size = 0, True, _PAGE
-        last_key = self._root + after if after else ""
-        while more and len(entries) < limit:
-            try:
-                page = await self._client.range(
-                    self._root + prefix, last_key, min(size, limit - len(entries)), revision
-                )
-            except ConfigError as error:
-                if error.code != "etcd.answer_too_large" or size == 1:
-                    raise
-                size = max(1, size // 8)  # the values are large: read fewer at once
-                continue
+        revision, more = 0, False
+        async for page in self._client.pages(
+            self._root + prefix, self._root + after if after else "", limit
+        ):
             entries += page.entries
             revision, more = page.revision, page.has_more
-            last_key = entries[-1].key if entries else last_key
-        return Page(tuple(map(self._entry, entries)), revision, more)
+        return Page(tuple(map(self._entry, entries)), self.revision_base + revision, more)
 
     async def _watch(self, prefix: str, after: int) -> AsyncIterator[Change]:
         while not self._closed:
@@ -272,7 +272,8 @@ class EtcdStore:
                             after = events.revision
                             keys = {key.removeprefix(self._root) for key, _ in events.changes}
                             names_keys = len(keys) <= MAX_CHANGE_KEYS
-                            yield Change(after, tuple(sorted(keys)) if names_keys else ())
+                            revision = self.revision_base + after
+                            yield Change(revision, tuple(sorted(keys)) if names_keys else ())
             except RetriableError as error:
                 if error.code != "store.compacted":
                     raise
@@ -280,10 +281,10 @@ class EtcdStore:
                 return
             after = await self._current_revision()
             if not self._closed:
-                yield Change(after)
+                yield Change(self.revision_base + after)
 
     async def _current_revision(self) -> int:
-        """Return the current revision; waits until etcd answers."""
+        """Return the current revision of etcd; waits until it answers."""
         while not self._closed:
             try:
                 return (await self._client.get(f"{self._client.prefix}format")).revision
@@ -292,7 +293,15 @@ class EtcdStore:
         return 0
 
     def _entry(self, kv: KeyValue) -> Entry:
-        return Entry(kv.key.removeprefix(self._root), kv.value, kv.mod_revision)
+        revision = self.revision_base + kv.mod_revision
+        return Entry(kv.key.removeprefix(self._root), kv.value, revision)
+
+    def _in_etcd(self, revision: int) -> int:
+        """Return the revision of etcd that a key must have; 0: the key must not exist."""
+        if revision == 0:
+            return 0
+        # from before a restore: no key has it any more, and etcd must not read it as "no key"
+        return revision - self.revision_base if revision > self.revision_base else -1
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -311,22 +320,26 @@ def _translate_codes() -> Iterator[None]:
         raise error_from_diagnostic(replace(error.diagnostic, code=code)) from error
 
 
-async def _check_format(client: Etcd) -> None:
-    """Store the format at first use; refuse a newer one. Its key is not a key of the port."""
-    key = f"{client.prefix}format"
+async def _agree_on_format(client: Etcd) -> EtcdFormat:
+    """Store the format at first use and return the stored one. Its key is not a key of the port.
+
+    Raises:
+        PenstockError: `store.newer`, `store.restoring`.
+    """
+    key = f"{client.prefix}{FORMAT_KEY}"
     done = await client.txn(
         [operations.create_revision_is(key, 0)],
-        [operations.put(key, str(FORMAT).encode())],
+        [operations.put(key, EtcdFormat().encode())],
         [operations.read(key)],
         stage="read the format",
         repeat=True,
     )
     if done.succeeded:
-        return
+        return EtcdFormat()
     (entry,) = done.reads[0].entries
-    found = entry.value.decode(errors="replace")
-    if not found.isdecimal() or int(found) > FORMAT:
-        raise newer_format(f"what is under {client.prefix} in etcd", found[:20])
+    stored = decode_format(entry.value, client.prefix)
+    stored.refuse_restoring(client.prefix)
+    return stored
 
 
 def _too_large(size: str, limit: str, option: str) -> ConfigError:

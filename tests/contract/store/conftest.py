@@ -12,6 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from penstock.store.etcd import EtcdStore
+from penstock.store.etcd_format import EtcdFormat
 from penstock.store.port import Store
 from penstock.store.postgresql.store import PostgresqlStore
 from penstock.store.sealed_store import Seal, SealedStore
@@ -24,7 +25,10 @@ Test: TypeAlias = Callable[[Store], Awaitable[None]]
 
 _names = (f"t{n}" for n in itertools.count())
 
-DRIVERS = ("sqlite", "sealed", "etcd", "postgresql")
+DRIVERS = ("sqlite", "sealed", "etcd", "restored", "postgresql")
+"""`restored`: that of etcd, whose revisions a restore has put ahead of etcd's own."""
+
+BASE = 1 << 40
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +62,11 @@ def opened(driver: str, request: pytest.FixtureRequest, tmp_path: Path) -> Opene
         server = request.getfixturevalue("postgresql")
         settings = server.settings(next(_names))
         return _closing(lambda: PostgresqlStore.open(settings))
-    settings = request.getfixturevalue("etcd").patient_settings(cluster=next(_names))
+    server = request.getfixturevalue("etcd")
+    settings = server.patient_settings(cluster=next(_names))
+    if driver == "restored":
+        value = EtcdFormat(revision_base=BASE).encode().decode()
+        server.control(0, "put", f"{settings.prefix}format", value)
     return _closing(lambda: EtcdStore.open(settings))
 
 
@@ -83,10 +91,11 @@ def forget(driver: str, request: pytest.FixtureRequest) -> Callable[[Store], Awa
     """Writes, and makes the store forget what came before; returns the newest revision."""
 
     async def run(store: Store) -> int:
-        if driver == "etcd":
+        if driver in {"etcd", "restored"}:
             await store.write([], [("p/x", b"1")])
             revision = await store.write([], [("p/x", b"2")])
-            request.getfixturevalue("etcd").control(0, "compact", str(revision))
+            in_etcd = str(revision - (BASE if driver == "restored" else 0))
+            request.getfixturevalue("etcd").control(0, "compact", in_etcd)
             return revision
         for _ in range(20):
             writes = (store.write([], [("p/x", b"1")]) for _ in range(300))

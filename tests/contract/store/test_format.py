@@ -26,7 +26,10 @@ def stamped(driver, request, tmp_path) -> tuple[Callable, Callable[[str], None]]
         return lambda: SqliteStore.open(tmp_path / "state.db"), lambda to: _sqlite(tmp_path, to)
     if driver == "sealed":
         return lambda: _sealed(tmp_path / "state.db"), lambda to: _sqlite(tmp_path, to)
-    server = request.getfixturevalue(driver)
+    if driver == "restored":
+        server = request.getfixturevalue("etcd")
+    else:
+        server = request.getfixturevalue(driver)
     name = f"format-{request.node.name}"[:40].replace("[", "-").replace("]", "").replace("_", "-")
     if driver == "postgresql":
         settings = server.settings(name.replace("-", "_"))
