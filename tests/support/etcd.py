@@ -103,6 +103,11 @@ class EtcdServers:
         process.kill()
         process.wait()
 
+    def lose(self, number: int) -> None:
+        """End a member and remove its data; started again, its revisions begin at 1."""
+        self.kill(number)
+        shutil.rmtree(self._folder / f"etcd-{number}" / "data")
+
     def pause(self, number: int) -> None:
         """Stop a member without ending it; returns when none of its threads runs any more."""
         process = self._running[number]

@@ -47,6 +47,8 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
         "mirror topics between clusters of Kafka, by MirrorMaker's file",
     ),
     "cluster": ("cluster", "a whole cluster on this machine"),
+    "backup": ("backup", "write the state of a cluster to a file, while it runs"),
+    "restore": ("backup", "put a backup into etcd, where nothing of the cluster is"),
     "config": (
         "service",
         f"{_SERVICE}what should run: connectors, revisions, target states, plans",
