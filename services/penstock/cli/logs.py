@@ -1,4 +1,7 @@
-"""`penstock logs [CONNECTOR]`: log lines of the workers, of one connector or all."""
+"""`penstock logs [CONNECTOR]`: log lines of the workers, of one connector or all.
+
+Of workers that are gone, these are warnings and errors.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,8 @@ import argparse
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.cli.gateway_client import url_path
-from penstock.cli.gateway_options import (
-    add_connector_argument,
-    add_gateway_options,
-    connect_gateway,
-)
-from penstock.cli.output import cell_text, print_document
+from penstock.cli.live_lines import add_line_options, print_lines
+from penstock.cli.output import cell_text
 from penstock.model.logs import MAX_KEPT_LINES
 
 LEVELS: Final = ("DEBUG", "INFO", "WARN", "ERROR")
@@ -20,31 +18,14 @@ LEVELS: Final = ("DEBUG", "INFO", "WARN", "ERROR")
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
-    add_connector_argument(parser, "connector", "default: all of them", nargs="?", default="")
-    parser.add_argument("-f", "--follow", action="store_true", help="print new lines as they come")
+    add_line_options(parser, "all of them", "lines", MAX_KEPT_LINES)
     parser.add_argument("--level", choices=LEVELS, default="DEBUG", help="the lowest level")
-    parser.add_argument(
-        "--tail", type=int, default=100, help=f"earlier lines to print, at most {MAX_KEPT_LINES}"
-    )
-    add_gateway_options(parser)
     parser.set_defaults(verb=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print log lines; with `-o json` or `yaml`, as the gateway sends them."""
-    noun = ("connectors", arguments.connector) if arguments.connector else ()
-    query = {
-        "level": arguments.level,
-        "tail": arguments.tail,
-        "follow": "true" if arguments.follow else "false",
-    }
-    with connect_gateway(arguments) as gateway:
-        for line in gateway.stream("GET", url_path("v1", *noun, "logs"), **query):
-            if arguments.output == "table":
-                print(_format_line(line), flush=True)
-            else:
-                print_document(arguments.output, line)
-    return 0
+    """Print log lines."""
+    return print_lines(arguments, "logs", _format_line, level=arguments.level)
 
 
 def _format_line(line: Mapping[str, Any]) -> str:
