@@ -67,7 +67,10 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "export": ("migration", "give offsets back to Kafka Connect: a plan, then --apply"),
     "dlq": ("dlq", "dead letters of a connector: list them, correct them, replay them"),
     "inspect": ("inspect", "show some of the rows that a connector moves, live"),
-    "logs": ("logs", "log lines of the workers, of one connector or all, live"),
+    "logs": (
+        "logs",
+        "log lines of the workers, live; warnings also of those that are gone",
+    ),
     "events": ("events", "what happened to connectors, tasks and workers, live"),
     "top": ("top", "rates, lag and errors of all connectors, live"),
     "password": ("password", "hash a password, for the users file of a gateway"),

@@ -10,10 +10,18 @@ from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
 from penstock.client.service_client import DEFAULT_TIMEOUT_S, ServiceClient
 from penstock.model.connector import TaskPlan
 from penstock.model.events import Event
+from penstock.model.logs import LogFilter, StoredLogLine
 from penstock.model.status import ClusterStatus, ConnectorStatus, HeldTasks
 from penstock.rpc.channels import Dial, ServiceAddress, open_channel
 from penstock.wire.connector import PLAN
-from penstock.wire.scheduler import CLUSTER, EVENT, HELD_TASKS, connector_status_from_proto
+from penstock.wire.scheduler import (
+    CLUSTER,
+    EVENT,
+    HELD_TASKS,
+    LOG_LINE_FILTER,
+    STORED_LOG_LINE,
+    connector_status_from_proto,
+)
 
 PLANS_TIMEOUT_S: Final = 60.0
 """Seconds for the plans of a connector with ten thousand tasks."""
@@ -66,11 +74,25 @@ class SchedulerClient(ServiceClient):
         found = (one for answer in answers for one in (answer.connector, *answer.following))
         return list(map(connector_status_from_proto, found))
 
-    async def list_events(self, connector: str, after: int, limit: int) -> list[Event]:
-        """Return the latest events behind a number, oldest first: of a connector, or all for ""."""
-        request = pb.ListEventsRequest(connector=connector, after=after, limit=limit)
+    async def list_events(
+        self, connector: str, after: int, limit: int, generation: str = ""
+    ) -> list[Event]:
+        """Return the latest events behind a number, oldest first: of a connector, or all for "".
+        With its `generation`, without those of an earlier connector of the same name.
+        """
+        request = pb.ListEventsRequest(
+            connector=connector, after=after, limit=limit, generation=generation
+        )
         answer = await self._call("scheduler.events", self._stub.ListEvents, request)
         return [EVENT.from_proto(event) for event in answer.events]
+
+    async def list_log_lines(self, log_filter: LogFilter) -> list[StoredLogLine]:
+        """Return the latest warnings in the logs of workers, oldest first, also of workers that are
+        gone.
+        """
+        request = LOG_LINE_FILTER.to_proto(log_filter)
+        answer = await self._call("scheduler.log_lines", self._stub.ListLogLines, request)
+        return [STORED_LOG_LINE.from_proto(line) for line in answer.lines]
 
     async def list_plans(self, generation: str) -> tuple[TaskPlan, ...]:
         """Return the plans in force of a generation, ordered by task number. None: it has no plans

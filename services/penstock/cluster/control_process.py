@@ -21,6 +21,7 @@ from penstock.scheduler import ClusterSettings, Leader, LeaderSettings, Schedule
 from penstock.scheduler import Member as Worker
 from penstock.scheduler.leader.connector_plans import ConnectorPlans, WorkerPlanner
 from penstock.scheduler.leader.leadership import ElectedLeadership, run_election
+from penstock.scheduler.leader.worker_logs import WorkerLogSource
 from penstock.scheduler.state.records import SEALED_PREFIXES
 from penstock.store.etcd import EtcdStore
 from penstock.store.sealed_store import SealedStore
@@ -77,7 +78,8 @@ async def scheduler(settings: InstanceSettings) -> None:
         rules = LeaderSettings(ClusterSettings(settings.values["rebalance.delay"]))
         seal = instance.seal()
         readable = SealedStore(store, seal, *SEALED_PREFIXES)
-        service = Scheduler(leadership, lambda: Leader(leadership, readable, plans, rules))
+        logs = WorkerLogSource(instance.dial("worker"))
+        service = Scheduler(leadership, lambda: Leader(leadership, readable, plans, rules, logs))
         instance.metrics.append(service.metrics)
         server.add(add_SchedulerServiceServicer_to_server, SchedulerService(service))
         await instance.stack.enter_async_context(server)

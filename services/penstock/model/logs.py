@@ -9,6 +9,13 @@ from typing import Final
 MAX_KEPT_LINES: Final = 1_000
 """Lines that a process keeps for later readers, and lines that wait for one slow reader."""
 
+MAX_STORED_LINES: Final = 1_000
+"""Lines of all workers that the scheduler stores. An hour of a cluster that is well has none."""
+
+MAX_STORED_LINE_LENGTH: Final = 1_000
+"""Characters of the message of a stored line. 200 of them are one entry of the store, of the 1.5 MB
+that etcd takes."""
+
 MAX_MESSAGE_LENGTH: Final = 4_096
 """Characters of a message (invariant 12). The log itself has longer messages, as tracebacks, whole.
 """
@@ -25,6 +32,17 @@ class LogLine:
     logger: str
     message: str
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLogLine:
+    """A line that outlives its worker. `worker` is the id of the process that logged it; `number`
+    grows from line to line, with gaps.
+    """
+
+    worker: str
+    line: LogLine
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

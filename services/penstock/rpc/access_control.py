@@ -65,6 +65,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "GetCluster": _READ,
         "ListStatus": _READ,
         "ListEvents": _READ,
+        "ListLogLines": _WRITE,  # lines may concern any connector
         "ListHeldTasks": _READ | {OFFSET},
         "ListTaskPlans": _READ_CONFIG | {WORKER},
         "DrainWorker": _WRITE,
@@ -82,7 +83,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "PlanConnector": frozenset({SCHEDULER}),
         "WatchTasks": _READ,
         "InspectRows": _WRITE,  # rows are data, which a viewer of states does not need
-        "WatchLogs": _WRITE,  # lines may concern any connector
+        "WatchLogs": _WRITE | {SCHEDULER},  # lines may concern any connector
         "ReadDeadLetters": _WRITE,  # as above
         "SetLogLevel": _WRITE,
         "ListLogLevels": _READ,

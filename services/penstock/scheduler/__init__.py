@@ -12,6 +12,9 @@ Its state machine has no I/O.
 - `plans`          which connectors to plan, for how many tasks, and how partitions are divided
 - `cluster`        the state machine: writes and assignments from all of the above
 - `statuses`       the statuses of connectors, tasks and workers
+- `numbered_log`   the latest items of a list, and which of them are not stored
+- `events`         what happened, also what follows from reports of workers
+- `log_lines`      warnings in the logs of workers
 - `records`        the keys and their stored forms
 
 `leader`, with I/O:
@@ -21,6 +24,7 @@ Its state machine has no I/O.
 - `sessions`       the sessions with workers, and their membership
 - `connector_plans` follows the connectors; lets workers make plans, and has them stored
 - `stored_plans`   reads and writes the plans
+- `worker_logs`    follows the logs of workers
 - `stored_state`   reads and writes the records
 
 `service` is the gRPC service.

@@ -22,7 +22,13 @@ from penstock.scheduler.leader.sessions import Outbox
 from penstock.scheduler.state.statuses import derive_cluster_status, derive_connector_status
 from penstock.scheduler.state.workers import Member, Report
 from penstock.wire.connector import PLAN
-from penstock.wire.scheduler import CLUSTER, EVENT, connector_status_to_proto
+from penstock.wire.scheduler import (
+    CLUSTER,
+    EVENT,
+    LOG_LINE_FILTER,
+    STORED_LOG_LINE,
+    connector_status_to_proto,
+)
 from penstock.wire.worker import TASK_STATUS
 
 MAX_BATCH_BYTES: Final = 256 << 10
@@ -109,8 +115,16 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
         """Return the latest events."""
         events = self._leader_that_knows("assignments").events
         limit = min(request.limit, MAX_EVENTS)
-        found = events.latest(request.connector, request.after, limit)
+        found = events.latest(request.connector, request.after, limit, request.generation)
         return pb.ListEventsResponse(events=map(EVENT.to_proto, found))
+
+    async def ListLogLines(
+        self, request: pb.ListLogLinesRequest, context: Any
+    ) -> pb.ListLogLinesResponse:
+        """Return the latest warnings in the logs of workers."""
+        log_lines = self._leader_that_knows("assignments").log_lines
+        found = log_lines.latest(LOG_LINE_FILTER.from_proto(request))
+        return pb.ListLogLinesResponse(lines=map(STORED_LOG_LINE.to_proto, found))
 
     async def ListTaskPlans(
         self, request: pb.ListTaskPlansRequest, context: Any

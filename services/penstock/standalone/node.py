@@ -41,6 +41,7 @@ from penstock.scheduler import (
 )
 from penstock.scheduler.leader.connector_plans import ConnectorPlans
 from penstock.scheduler.leader.stored_state import delete_plan_records
+from penstock.scheduler.leader.worker_logs import WorkerLogSource
 from penstock.standalone.settings import NodeSettings, prepare_folder, scratch_folder
 from penstock.store.sqlite import SqliteStore
 from penstock.worker.runtime.scheduler_session import SchedulerSession, WorkerIdentity
@@ -156,7 +157,8 @@ class Node:
         # no lease: a worker of this process cannot be lost alone
         settings = LeaderSettings(ClusterSettings(), session_lease_s=0.0)
         self._scheduler = Scheduler(
-            leadership, lambda: Leader(leadership, self._store, plans, settings)
+            leadership,
+            lambda: Leader(leadership, self._store, plans, settings, WorkerLogSource()),
         )
         service = SchedulerService(self._scheduler)
         metrics = self._scheduler.metrics

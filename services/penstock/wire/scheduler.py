@@ -8,6 +8,7 @@ from typing import Final
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.model.connector import TaskState
 from penstock.model.events import Event
+from penstock.model.logs import MAX_STORED_LINES, LogFilter, StoredLogLine
 from penstock.model.status import (
     ClusterStatus,
     ConnectorStatus,
@@ -16,10 +17,11 @@ from penstock.model.status import (
     RunStatus,
     WorkerStatus,
 )
-from penstock.wire.codec import Codec
+from penstock.wire.codec import Codec, Converter
 from penstock.wire.error import DIAGNOSTIC
 from penstock.wire.message_budget import MessageBudget
 from penstock.wire.worker import TASK_STATUS
+from penstock.wire.worker_rows import LOG_LINE, level_from_proto, level_to_proto
 
 _STATES_WITH_DIAGNOSTIC: Final = frozenset({TaskState.FAILED, TaskState.RESTARTING})
 
@@ -48,6 +50,20 @@ CLUSTER: Final = Codec(
 )
 
 EVENT: Final = Codec(Event, pb.Event)
+
+STORED_LOG_LINE: Final = Codec(
+    StoredLogLine, pb.StoredLogLine, parts=[LOG_LINE], names={"worker": "worker_id"}
+)
+
+LOG_LINE_FILTER: Final = Codec(
+    LogFilter,
+    pb.ListLogLinesRequest,
+    converters={
+        "level": Converter(level_to_proto, level_from_proto),
+        "tail": Converter(from_proto=lambda tail: min(tail, MAX_STORED_LINES)),
+    },
+    only_in_value=["follow"],
+)
 
 HELD_TASKS: Final = Codec(HeldTasks, pb.ListHeldTasksResponse, names={"tasks": "task_ids"})
 

@@ -119,34 +119,33 @@ def preview_request_to_proto(
     return message
 
 
-def _level_from_proto(name: str) -> int:
+def level_from_proto(name: str) -> int:
     """Return the level of a name; an unknown one is below all others."""
     level = logging.getLevelName(name.upper())  # a text for an unknown name
     return level if isinstance(level, int) else 0
+
+
+def level_to_proto(level: int) -> str:
+    """Return the name of a level; empty for the lowest."""
+    return logging.getLevelName(level) if level else ""
 
 
 LOG_FILTER: Final = Codec(
     LogFilter,
     pb.WatchLogsRequest,
     converters={
-        "level": Converter(
-            lambda level: logging.getLevelName(level) if level else "", _level_from_proto
-        ),
+        "level": Converter(level_to_proto, level_from_proto),
         "tail": Converter(from_proto=lambda tail: min(tail, MAX_KEPT_LINES)),
     },
 )
 
-LOG_LINES: Final = Codec(
-    LogLines,
-    pb.WatchLogsResponse,
-    parts=[
-        Codec(
-            LogLine,
-            pb.LogLine,
-            converters={"level": Converter(logging.getLevelName, _level_from_proto)},
-        )
-    ],
+LOG_LINE: Final = Codec(
+    LogLine,
+    pb.LogLine,
+    converters={"level": Converter(logging.getLevelName, level_from_proto)},
 )
+
+LOG_LINES: Final = Codec(LogLines, pb.WatchLogsResponse, parts=[LOG_LINE])
 
 _INSPECT_REQUEST: Final = Codec(
     InspectRules,

@@ -8,20 +8,25 @@ from dataclasses import replace
 import pytest
 
 from penstock.model.connector import TaskState, TaskStatus
-from penstock.model.errors import Diagnostic, ErrorClass
+from penstock.model.errors import Diagnostic, ErrorClass, PenstockError
 from penstock.model.events import MAX_EVENT_LENGTH, MAX_EVENTS, Event
 from penstock.scheduler.leader.stored_state import oldest_beyond
 from penstock.scheduler.state.events import (
-    MAX_STORED_EVENTS,
+    LIMIT_WINDOW_S,
+    MAX_EVENTS_PER_WINDOW,
+    EventLimit,
     EventLog,
     decode_events,
     encode_events,
+    events_between_leaders,
     events_of_report,
 )
+from penstock.scheduler.state.numbered_log import MAX_STORED_ITEMS
 from penstock.scheduler.state.records import EVENT_PREFIX
 from support.waiting import until
 
 AWAY = Diagnostic("test.away", "it is away", ErrorClass.RETRIABLE)
+AWAY_TEXT = "[test.away] it is away"
 STARTING = TaskStatus("g-0", "orders", 5, TaskState.STARTING)
 RUNNING = replace(STARTING, state=TaskState.RUNNING)
 
@@ -67,6 +72,64 @@ def test_monitors_have_no_events():
     assert happened(None, monitor) == []
 
 
+def failures(reported, *last):
+    log = EventLog()
+    log.add(last, 1)
+    found = events_between_leaders({reported.task_id: reported}, log.last_states(), "w1")
+    return [(event.kind, event.message) for event in found]
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "kinds"),
+    [
+        (TaskState.FAILED, ("running",), ["failed"]),
+        (TaskState.FAILED, (), ["failed"]),
+        (TaskState.FAILED, ("running", "failed"), []),
+        (TaskState.FAILED, ("failed", "moved"), ["failed"]),
+        (TaskState.FAILED, ("failed", "rejected_rows"), []),
+        (TaskState.RESTARTING, ("failed",), ["retrying"]),
+        (TaskState.COMPLETED, ("running",), ["completed"]),
+        (TaskState.RUNNING, (), []),
+    ],
+)
+def test_a_failure_that_no_leader_was_told_of_is_found_by_the_first_report(state, last, kinds):
+    before = (Event(kind, "", "orders", "g-0") for kind in last)
+    assert [kind for kind, _ in failures(replace(RUNNING, state=state), *before)] == kinds
+
+
+def test_such_a_failure_has_its_reason():
+    failed = replace(RUNNING, state=TaskState.FAILED, diagnostic=AWAY)
+    assert failures(failed) == [("failed", "task g-0 of orders failed: [test.away] it is away")]
+
+
+def test_a_connector_does_not_have_the_events_of_its_namesake():
+    log = EventLog()
+    log.add([Event("failed", "old", "orders", "g-0"), Event("failed", "new", "orders", "h-0")], 1)
+    log.add([Event("worker_gone", "w1")], 1)
+    assert [event.message for event in log.latest("orders", 0, 9, "h")] == ["new"]
+    assert [event.message for event in log.latest("orders", 0, 9)] == ["old", "new"]
+    assert len(log.latest("", 0, 9)) == 3
+
+
+def test_ten_thousand_tasks_that_start_leave_room_for_other_events():
+    limit = EventLimit()
+
+    def runs(connector, count):
+        return [Event("running", f"{n}", connector, f"g-{n}") for n in range(count)]
+
+    first = limit.admit(runs("large", 10_000), 0.0)
+    assert len(first) == MAX_EVENTS_PER_WINDOW
+    assert limit.admit(runs("small", 3), 1.0) == runs("small", 1), "the first of each connector"
+    failed = Event("failed", "", "large", "g-1")
+    assert limit.admit([failed], 2.0) == [failed], "other kinds are not limited by it"
+    assert limit.summarize(LIMIT_WINDOW_S - 1) == []
+    (summary,) = limit.summarize(LIMIT_WINDOW_S)
+    left_out = 10_000 - MAX_EVENTS_PER_WINDOW + 2
+    assert summary == Event("running", f"and {left_out} more events of kind running")
+    assert limit.summarize(2 * LIMIT_WINDOW_S) == []
+    assert len(limit.admit(runs("large", 200), 2 * LIMIT_WINDOW_S)) == MAX_EVENTS_PER_WINDOW
+
+
 def test_the_latest_events_are_kept_and_numbered():
     log = EventLog()
     log.add((Event("running", "x" * 9_999, f"c{n % 2}") for n in range(MAX_EVENTS + 10)), 7)
@@ -80,12 +143,12 @@ def test_the_latest_events_are_kept_and_numbered():
 
 def test_what_is_stored_is_what_was_added_and_once():
     log = EventLog()
-    log.add([Event("running", str(n)) for n in range(MAX_STORED_EVENTS + 1)], 1)
+    log.add([Event("running", str(n)) for n in range(MAX_STORED_ITEMS + 1)], 1)
     entries = log.take_unstored()
-    assert list(map(len, entries)) == [MAX_STORED_EVENTS, 1]
+    assert list(map(len, entries)) == [MAX_STORED_ITEMS, 1]
     log.record_stored(entries[0])
     log.add([Event("running", "late")], 2)
-    assert [event.message for event in log.take_unstored()[0]] == [str(MAX_STORED_EVENTS), "late"]
+    assert [event.message for event in log.take_unstored()[0]] == [str(MAX_STORED_ITEMS), "late"]
     assert decode_events(encode_events(entries[1])) == entries[1]
 
 
@@ -151,3 +214,49 @@ def test_events_are_listed_and_outlive_their_leader(mesh):
         assert all(event.number > last for event in again)
 
     mesh(test)
+
+
+def test_what_happened_at_the_end_of_a_term_is_stored_by_the_leader_that_resigns(mesh):
+    async def test(mesh):
+        mesh.join("w1")
+        await mesh.create("orders", 1)
+        async with asyncio.timeout(60):
+            while not (await mesh.store.range(EVENT_PREFIX)).entries:
+                await asyncio.sleep(0.01)
+        leader = mesh.first.scheduler.leader()
+        leader.events.add([Event("drained", "late")], 1)  # no turn follows
+        await mesh.first.resign()
+        await mesh.second.lead()
+        async with asyncio.timeout(60):
+            while "late" not in await _messages(mesh.second.client):
+                await asyncio.sleep(0.01)
+
+    mesh(test)
+
+
+def test_a_task_that_fails_while_nobody_leads_has_an_event(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task is there")
+        task = next(iter(worker.held))
+        worker.set(task, TaskState.RUNNING)
+        await mesh.first.resign()
+        await worker.disconnect()
+        worker.set(task, TaskState.FAILED, AWAY)
+        await mesh.second.lead()
+        worker.connect(mesh.second.address)
+        async with asyncio.timeout(60):
+            while f"task {task} of orders failed: {AWAY_TEXT}" not in await _messages(
+                mesh.second.client
+            ):
+                await asyncio.sleep(0.01)
+
+    mesh(test)
+
+
+async def _messages(client):
+    try:
+        return [event.message for event in await client.list_events("", 0, 1_000)]
+    except PenstockError:  # it has not read them yet
+        return []

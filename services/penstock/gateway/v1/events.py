@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from penstock.gateway.bodies import line_responses
-from penstock.gateway.clients import Clients, ServiceClients
+from penstock.gateway.clients import Clients
 from penstock.gateway.request_input import PathName
 from penstock.gateway.v1.ndjson import stream_later, stream_lines
 from penstock.model.errors import RetriableError
@@ -26,6 +27,9 @@ TailQuery = Annotated[
 ]
 FollowQuery = Annotated[bool, Query(description="Continue with new events.")]
 
+ReadEvents = Callable[[int, int], Awaitable[list[Event]]]
+"""Returns the latest events behind a number, at most so many."""
+
 router = APIRouter(prefix="/v1", tags=["v1"])
 
 
@@ -34,7 +38,7 @@ async def watch_all_events(
     request: Request, clients: Clients, tail: TailQuery = 100, follow: FollowQuery = False
 ) -> Response:
     """Stream the latest events of the cluster, one on each line, oldest first."""
-    return await _respond(request, clients, "", tail, follow=follow)
+    return await _respond(request, partial(clients.scheduler.list_events, ""), tail, follow)
 
 
 @router.get("/connectors/{connector}/events", responses=line_responses())
@@ -47,36 +51,31 @@ async def watch_connector_events(
 ) -> Response:
     """Stream the latest events of a connector, one on each line, oldest first."""
     stored = await clients.config.get(connector)
-    return await _respond(request, clients, stored.name, tail, follow=follow)
+    read = partial(clients.scheduler.list_events, stored.name, generation=stored.generation)
+    return await _respond(request, read, tail, follow)
 
 
-async def _respond(
-    request: Request, clients: ServiceClients, connector: str, tail: int, *, follow: bool
-) -> Response:
+async def _respond(request: Request, read: ReadEvents, tail: int, follow: bool) -> Response:
     if follow:
-        return stream_later(_follow(clients, connector, tail))
-    return await stream_lines(request, _latest(clients, connector, tail))
+        return stream_later(_follow(read, tail))
+    return await stream_lines(request, _latest(read, tail))
 
 
-async def _latest(
-    clients: ServiceClients, connector: str, tail: int
-) -> AsyncGenerator[Mapping[str, Any], None]:
-    for event in await clients.scheduler.list_events(connector, 0, tail):
+async def _latest(read: ReadEvents, tail: int) -> AsyncGenerator[Mapping[str, Any], None]:
+    for event in await read(0, tail):
         yield _body(event)
 
 
-async def _follow(
-    clients: ServiceClients, connector: str, tail: int
-) -> AsyncGenerator[Mapping[str, Any], None]:
+async def _follow(read: ReadEvents, tail: int) -> AsyncGenerator[Mapping[str, Any], None]:
     """Yield the latest events and then new ones, also across a change of the leader."""
-    found = await clients.scheduler.list_events(connector, 0, max(tail, 1))
+    found = await read(0, max(tail, 1))
     last = found[-1].number if found else 0
     for event in found[-tail:] if tail else []:
         yield _body(event)
     while True:
         await asyncio.sleep(POLL_INTERVAL_S)
         try:
-            found = await clients.scheduler.list_events(connector, last, MAX_EVENTS)
+            found = await read(last, MAX_EVENTS)
         except RetriableError:  # no leader at the moment: the next one has the events
             continue
         for event in found:

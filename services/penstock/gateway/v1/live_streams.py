@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Container, Mapping
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -29,7 +29,7 @@ from penstock.model.inspection import (
     InspectRules,
     parse_stage,
 )
-from penstock.model.logs import MAX_KEPT_LINES, LogFilter, LogLines
+from penstock.model.logs import MAX_KEPT_LINES, LogFilter, LogLine, LogLines
 from penstock.model.status import RunStatus
 from penstock.telemetry.log_levels import parse_level
 
@@ -148,8 +148,11 @@ async def _respond(request: Request, clients: ServiceClients, log_filter: LogFil
 async def _recent_lines(
     clients: ServiceClients, log_filter: LogFilter
 ) -> AsyncGenerator[Mapping[str, Any], None]:
-    """Yield the last `tail` lines of all workers, ordered by time."""
+    """Yield the last `tail` lines of all workers, ordered by time. Of workers that are gone, or do
+    not answer, these are the warnings that the scheduler stores.
+    """
     found: list[tuple[int, Mapping[str, Any]]] = []
+    answered: set[str] = set()
 
     async def read(worker: str, address: str) -> None:
         with suppress(PenstockError, TimeoutError):  # the lines of the other workers are returned
@@ -159,8 +162,11 @@ async def _recent_lines(
             ):
                 async for lines in answers:
                     found.extend((line["at_us"], line) for line in _log_line_bodies(worker, lines))
+            answered.add(worker)
 
     await asyncio.gather(*(read(*one) for one in (await _worker_addresses(clients)).items()))
+    stored = await _stored_lines(clients, log_filter, answered)
+    found.extend((line["at_us"], line) for line in stored)
     for _, line in sorted(found, key=lambda one: one[0])[-log_filter.tail or len(found) :]:
         yield line
 
@@ -168,7 +174,12 @@ async def _recent_lines(
 async def _new_lines(
     clients: ServiceClients, log_filter: LogFilter
 ) -> AsyncGenerator[Mapping[str, Any], None]:
-    """Yield new lines of all workers as they arrive, also of workers that join later."""
+    """Yield new lines of all workers as they arrive, also of workers that join later; before them
+    the stored lines of workers that are gone.
+    """
+    connected = await _worker_addresses(clients)
+    for line in await _stored_lines(clients, log_filter, connected):
+        yield line
     arrived: asyncio.Queue[tuple[str, LogLines]] = asyncio.Queue(MAX_WAITING_MESSAGES)
     readers: dict[str, asyncio.Task[None]] = {}
 
@@ -200,6 +211,21 @@ async def _new_lines(
         await cancel_and_wait(starter, *readers.values())
 
 
+async def _stored_lines(
+    clients: ServiceClients, log_filter: LogFilter, others: Container[str]
+) -> list[dict[str, Any]]:
+    """Return the lines that the scheduler stores, without those of the `others`."""
+    if not log_filter.tail:
+        return []
+    try:
+        stored = await clients.scheduler.list_log_lines(log_filter)
+    except PenstockError as error:
+        if error.code != "rpc.unimplemented":
+            raise
+        return []  # an older version leads: it stores none
+    return [_line_body(one.worker, one.line) for one in stored if one.worker not in others]
+
+
 async def _worker_addresses(clients: ServiceClients) -> dict[str, str]:
     cluster = await clients.scheduler.get_cluster()
     return {worker.id: worker.address for worker in cluster.workers if worker.connected}
@@ -207,15 +233,16 @@ async def _worker_addresses(clients: ServiceClients) -> dict[str, str]:
 
 def _log_line_bodies(worker: str, lines: LogLines) -> list[dict[str, Any]]:
     missed = [{"worker": worker, "at_us": 0, "missed": lines.missed}] if lines.missed else []
-    return missed + [
-        {
-            "worker": worker,
-            "time": datetime.fromtimestamp(line.at_us / 1_000_000, UTC).isoformat(),
-            "at_us": line.at_us,
-            "level": logging.getLevelName(line.level),
-            "logger": line.logger,
-            "message": line.message,
-            **line.attributes,
-        }
-        for line in lines.lines
-    ]
+    return missed + [_line_body(worker, line) for line in lines.lines]
+
+
+def _line_body(worker: str, line: LogLine) -> dict[str, Any]:
+    return {
+        "worker": worker,
+        "time": datetime.fromtimestamp(line.at_us / 1_000_000, UTC).isoformat(),
+        "at_us": line.at_us,
+        "level": logging.getLevelName(line.level),
+        "logger": line.logger,
+        "message": line.message,
+        **line.attributes,
+    }

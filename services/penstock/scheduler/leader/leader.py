@@ -20,7 +20,8 @@ from typing import Final
 
 from penstock.model.backoff import Backoff
 from penstock.model.errors import FencedError, PenstockError, RetriableError
-from penstock.model.events import Event
+from penstock.model.events import MAX_EVENTS, Event
+from penstock.model.logs import MAX_STORED_LINES, StoredLogLine
 from penstock.model.metrics import ProcessMetric, metrics_from_statistics
 from penstock.model.wall_clock import wall_clock_us
 from penstock.scheduler.leader import stored_state
@@ -33,10 +34,19 @@ from penstock.scheduler.leader.decision_log import (
 from penstock.scheduler.leader.leadership import Leadership, leader_starting, not_leader
 from penstock.scheduler.leader.sessions import Outbox, Roster, Sessions, SharedNames, member_gone
 from penstock.scheduler.leader.stored_plans import PlanStore
-from penstock.scheduler.leader.stored_state import EventStore, StoredState
+from penstock.scheduler.leader.stored_state import NumberedLogStore, StoredState
+from penstock.scheduler.leader.worker_logs import LogSource, WorkerLogs
 from penstock.scheduler.state.cluster import Cluster, ClusterSettings, RecordWrite
 from penstock.scheduler.state.desired_state import DesiredConnector
-from penstock.scheduler.state.events import EventLog, events_of_report
+from penstock.scheduler.state.events import (
+    EventLimit,
+    EventLog,
+    encode_events,
+    events_between_leaders,
+    events_of_report,
+)
+from penstock.scheduler.state.log_lines import LogLines, encode_log_lines
+from penstock.scheduler.state.records import EVENT_PREFIX, LOG_LINE_PREFIX
 from penstock.scheduler.state.restarts import RestartRequests
 from penstock.scheduler.state.statuses import derive_connector_status
 from penstock.scheduler.state.workers import Member, Report
@@ -60,6 +70,10 @@ TURN_TIMEOUT_S: Final = 10.0
 """Seconds that a call waits for the turn that handles it."""
 
 
+LAST_WRITE_TIMEOUT_S: Final = 1.0
+"""Seconds for the last events of a term. Longer delays the next leader where the store is away."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaderSettings:
     """The settings of a leader.
@@ -81,15 +95,26 @@ class Leader:
         store: Store,
         plans: ConnectorPlans,
         settings: LeaderSettings,
+        log_source: LogSource | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare to lead. `store` is read; writes go through the leadership."""
+        """Prepare to lead. `store` is read; writes go through the leadership. `log_source` reads
+        the logs of workers; without one, their lines do not outlive them.
+        """
         self._leadership, self._store, self._clock = leadership, store, clock
         rng = random.Random()  # noqa: S311 - spreads restarts in time, protects nothing
         self.cluster = Cluster(settings.cluster, rng)
         self.sessions = Sessions()
         self.events = EventLog()
-        self._event_store = EventStore(leadership, store)
+        self._event_limit = EventLimit()
+        self.log_lines = LogLines()
+        self._event_store = NumberedLogStore[Event](
+            leadership, store, EVENT_PREFIX, MAX_EVENTS, encode_events
+        )
+        self._log_line_store = NumberedLogStore[StoredLogLine](
+            leadership, store, LOG_LINE_PREFIX, MAX_STORED_LINES, encode_log_lines
+        )
+        self._log_source = log_source
         policy, on_change = settings.cluster.restart_policy, self.update_connectors
         stored = PlanStore(leadership, store)
         self._planning = PlanningLoop(policy, rng, stored, leadership, plans, on_change, clock)
@@ -118,12 +143,18 @@ class Leader:
             await self._planning.load(self._store, await self._load())
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._planning.run())
+                if self._log_source is not None:
+                    logs = WorkerLogs(
+                        self._log_source, self._connected_addresses, self.log_lines.add
+                    )
+                    group.create_task(logs.run())
                 await self._take_turns(group)
         except* FencedError as errors:
             causes = _flatten(errors)
         except* PenstockError as errors:
             causes = causes or _flatten(errors)
         finally:
+            await self._store_rest()
             await self._end()
         if causes:
             raise causes[0]
@@ -172,18 +203,27 @@ class Leader:
     def record_report(self, report: Report) -> None:
         """Record which tasks a worker holds."""
         session = self.cluster.workers.sessions.get(report.worker)
-        if session is not None and session.has_reported:  # the first report is no news
+        worker = self._name(report.worker)
+        if session is not None and session.has_reported:
             known = {id_: session.tasks[id_] for id_ in report.tasks if id_ in session.tasks}
-            self._add_events(events_of_report(known, report.tasks, self._name(report.worker)))
+            self._add_events(events_of_report(known, report.tasks, worker))
+        elif session is not None and "assignments" not in self._unknown:
+            states = self.events.last_states()
+            self._add_events(events_between_leaders(report.tasks, states, worker))
         if self.cluster.record_report(report, self._clock()):
             self.wake()
+
+    def _connected_addresses(self) -> dict[str, str]:
+        workers = self.cluster.workers
+        members = (workers.members[id_] for id_ in workers.sessions if id_ in workers.members)
+        return {member.id: member.address for member in members if member.address}
 
     def _name(self, worker: str) -> str:
         member = self.cluster.workers.members.get(worker)
         return (member.name if member else "") or worker
 
     def _add_events(self, events: Iterable[Event]) -> None:
-        found = list(events)
+        found = self._event_limit.admit(events, self._clock())
         if found:
             self.events.add(found, wall_clock_us() // 1000)
             self.wake()
@@ -243,6 +283,7 @@ class Leader:
                 self.plan_schedule.request_now(generation)
         self._drained = set(state.drained)
         self.events.load(state.events)
+        self.log_lines.load(state.log_lines)
         owners = {owned.record.worker: owned.record.name for owned in state.owned.values()}
         self._roster.expect((Member(*owner) for owner in owners.items()), self._clock())
         self._is_stale = False
@@ -303,7 +344,10 @@ class Leader:
         self._planning.start_due(group, self.cluster, self.wake, now)
         await self._store_completions()
         await self._delete_gone()
+        self.events.add(self._event_limit.summarize(now), wall_clock_us() // 1000)
         await self._event_store.store(self.events)
+        # with the next turn, which comes within seconds: they are no reason for one
+        await self._log_line_store.store(self.log_lines)
 
     def _log_write(self, write: RecordWrite) -> None:
         cluster = self.cluster
@@ -387,6 +431,15 @@ class Leader:
             async with asyncio.timeout(max(BATCH_DELAY_S, min([MAX_TURN_INTERVAL_S, *waits]))):
                 await self._changed.wait()
         await asyncio.sleep(max(BATCH_DELAY_S, pause_s))
+
+    async def _store_rest(self) -> None:
+        """Store what happened since the last turn, if this instance leads still: it resigns."""
+        if "assignments" in self._unknown or not self._leadership.is_leader():
+            return
+        with suppress(PenstockError, TimeoutError):
+            async with asyncio.timeout(LAST_WRITE_TIMEOUT_S):
+                await self._event_store.store(self.events)
+                await self._log_line_store.store(self.log_lines)
 
     async def _end(self) -> None:
         self._has_ended = True

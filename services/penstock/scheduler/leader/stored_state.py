@@ -4,20 +4,25 @@ succeed only while this instance leads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Generic
 
 from penstock.model import faults
-from penstock.model.events import MAX_EVENTS, Event
+from penstock.model.events import Event
+from penstock.model.logs import StoredLogLine
 from penstock.scheduler.leader.leadership import Leadership
 from penstock.scheduler.state.cluster import MAX_RECORDS_PER_WRITE, RecordWrite
-from penstock.scheduler.state.events import EventLog, decode_events, encode_events
+from penstock.scheduler.state.events import decode_events
+from penstock.scheduler.state.log_lines import decode_log_lines
+from penstock.scheduler.state.numbered_log import N, NumberedLog
 from penstock.scheduler.state.records import (
     ASSIGNMENT_PREFIX,
     COMPLETED_PREFIX,
     DRAIN_PREFIX,
     EVENT_PREFIX,
+    LOG_LINE_PREFIX,
     PLAN_PREFIX,
     RESTART_PREFIX,
     ROUND_KEY,
@@ -51,6 +56,7 @@ class StoredState:
     completed: Mapping[str, str]
     drained: frozenset[str]
     events: Sequence[Event]
+    log_lines: Sequence[StoredLogLine]
     revision: int
 
 
@@ -62,6 +68,7 @@ async def load_state(store: Store) -> StoredState:
     completed, _ = await _read_all(store, COMPLETED_PREFIX)
     drains, _ = await _read_all(store, DRAIN_PREFIX)
     events, _ = await _read_all(store, EVENT_PREFIX)
+    log_lines, _ = await _read_all(store, LOG_LINE_PREFIX)
     planned_at = {entry.key.removeprefix(PLAN_PREFIX): entry.revision for entry in plans}
     return StoredState(
         dict(decode_record(entry) for entry in records),
@@ -70,6 +77,7 @@ async def load_state(store: Store) -> StoredState:
         dict(decode_completion(entry) for entry in completed),
         frozenset(entry.key.removeprefix(DRAIN_PREFIX) for entry in drains),
         [event for entry in events for event in decode_events(entry.value)],
+        [line for entry in log_lines for line in decode_log_lines(entry.value)],
         revision,
     )
 
@@ -108,30 +116,38 @@ async def store_drain(leadership: Leadership, worker: str, *, drain: bool) -> No
     await leadership.write([], [(DRAIN_PREFIX + worker, b"" if drain else None)])
 
 
-class EventStore:
-    """Stores events, some in each entry, and deletes the oldest entries."""
+class NumberedLogStore(Generic[N]):
+    """Stores the items of a log, some in each entry, and deletes the oldest entries."""
 
-    def __init__(self, leadership: Leadership, store: Store) -> None:
+    def __init__(
+        self,
+        leadership: Leadership,
+        store: Store,
+        prefix: str,
+        max_items: int,
+        encode: Callable[[Sequence[N]], bytes],
+    ) -> None:
         self._leadership, self._store = leadership, store
+        self._prefix, self._max_items, self._encode = prefix, max_items, encode
         self._sizes: dict[str, int] | None = None
 
-    async def store(self, event_log: EventLog) -> None:
-        """Store the events that are not stored yet. Nothing is written where there are none."""
-        for events in event_log.take_unstored():
+    async def store(self, numbered_log: NumberedLog[N]) -> None:
+        """Store the items that are not stored yet. Nothing is written where there are none."""
+        for items in numbered_log.take_unstored():
             if self._sizes is None:
-                entries, _ = await _read_all(self._store, EVENT_PREFIX)
-                self._sizes = {one.key: len(decode_events(one.value)) for one in entries}
-            sizes = {**self._sizes, f"{EVENT_PREFIX}{events[0].number:012d}": len(events)}
-            old = oldest_beyond(sizes, MAX_EVENTS)
+                entries, _ = await _read_all(self._store, self._prefix)
+                self._sizes = {one.key: len(json.loads(one.value)) for one in entries}
+            sizes = {**self._sizes, f"{self._prefix}{items[0].number:012d}": len(items)}
+            old = oldest_beyond(sizes, self._max_items)
             new = next(reversed(sizes))
-            puts: list[Put] = [(new, encode_events(events)), *((key, None) for key in old)]
+            puts: list[Put] = [(new, self._encode(items)), *((key, None) for key in old)]
             await self._leadership.write([], puts[: MAX_DELETES_PER_WRITE + 1])
-            event_log.record_stored(events)
+            numbered_log.record_stored(items)
             self._sizes = {key: size for key, size in sizes.items() if key not in old}
 
 
 def oldest_beyond(sizes: Mapping[str, int], most: int) -> list[str]:
-    """Return the oldest entries without which there are still `most` events, at most 100."""
+    """Return the oldest entries without which there are still `most` items, at most 100."""
     spare = sum(sizes.values()) - most
     old: list[str] = []
     for key, size in sorted(sizes.items()):

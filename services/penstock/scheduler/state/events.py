@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.events import MAX_EVENT_LENGTH, MAX_EVENTS, Event
 from penstock.scheduler.state.desired_state import is_monitor_id
-
-MAX_STORED_EVENTS: Final = 200
-"""Events of one stored entry: some tens of kilobytes, of the 1.5 MB that etcd takes."""
-
-_TERM_GAP: Final = 10_000
-"""Numbers that a new leader leaves out. The last events of its predecessor may not be stored, and
-somebody may have read them.
-"""
+from penstock.scheduler.state.numbered_log import NumberedLog
 
 _STATES: Final[Mapping[TaskState, tuple[str, str]]] = {
     TaskState.RUNNING: ("running", "runs"),
@@ -33,58 +25,99 @@ _STATES: Final[Mapping[TaskState, tuple[str, str]]] = {
 _FAILED: Final = frozenset({TaskState.FAILED, TaskState.RESTARTING})
 """The states that a diagnostic explains."""
 
+_BETWEEN_LEADERS: Final = _FAILED | {TaskState.COMPLETED}
+"""The states of a first report that are events. That a task runs is none: all of them do."""
 
-class EventLog:
-    """The latest events, and which of them are not stored yet."""
+_KINDS_OF_STATE: Final = frozenset(
+    {*(kind for kind, _ in _STATES.values()), "assigned", "moved", "restarted"}
+)
+"""The kinds of events after which the state of a task is known; the last three: it starts."""
+
+LIMIT_WINDOW_S: Final = 60.0
+"""Seconds for which events of one kind are counted. Shorter, and a start of many tasks has several
+windows; longer, and it takes that long until an event says how many were left out."""
+
+MAX_EVENTS_PER_WINDOW: Final = 100
+"""Events of one kind in a window: a tenth of those that are kept."""
+
+
+class EventLog(NumberedLog[Event]):
+    """The latest events."""
 
     def __init__(self) -> None:
-        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
-        self._unstored: list[Event] = []
-        self._next = 1
-        self._is_loaded = False
-
-    def load(self, events: Sequence[Event]) -> None:
-        """Put the stored events in front of those that were added since this leader began."""
-        if self._is_loaded or not events:
-            self._is_loaded = True
-            return
-        self._is_loaded, last = True, events[-1].number
-        added = [
-            replace(event, number=last + _TERM_GAP + at) for at, event in enumerate(self._unstored)
-        ]
-        self._events.clear()
-        self._events.extend([*events, *added])
-        self._unstored = added
-        self._next = last + _TERM_GAP + len(added)
+        super().__init__(MAX_EVENTS)
 
     def add(self, events: Iterable[Event], at_ms: int) -> None:
         """Add events that happened now."""
+        self.append(
+            replace(event, message=event.message[:MAX_EVENT_LENGTH], at_ms=at_ms)
+            for event in events
+        )
+
+    def latest(self, connector: str, after: int, limit: int, generation: str = "") -> list[Event]:
+        """Return the latest events behind a number: of a connector, or of all for "". With its
+        `generation`, without those of an earlier connector of the same name.
+        """
+
+        def matches(event: Event) -> bool:
+            return (
+                event.number > after
+                and (not connector or event.connector == connector)
+                and (not event.task or event.task.startswith(generation))
+            )
+
+        return self.select(matches, limit)
+
+    def last_states(self) -> dict[str, str]:
+        """Return the kind of the last event of each task that is about its state."""
+        return {event.task: event.kind for event in self._items if event.kind in _KINDS_OF_STATE}
+
+
+class EventLimit:
+    """Keeps events of one kind from pushing out all others: ten thousand tasks that start have one
+    event each. The first ones of a window pass, and the first one of each connector; the rest is
+    one event that says how many.
+    """
+
+    def __init__(self) -> None:
+        self._windows: dict[str, _Window] = {}
+
+    def admit(self, events: Iterable[Event], now: float) -> list[Event]:
+        """Return the events that pass, after those that say what did not pass before."""
+        admitted = self.summarize(now)
         for event in events:
-            text = event.message[:MAX_EVENT_LENGTH]
-            made = replace(event, message=text, number=self._next, at_ms=at_ms)
-            self._next += 1
-            self._events.append(made)
-            self._unstored.append(made)
-        del self._unstored[:-MAX_EVENTS]
+            window = self._windows.setdefault(event.kind, _Window(now))
+            if window.admits(event):
+                admitted.append(event)
+        return admitted
 
-    def latest(self, connector: str, after: int, limit: int) -> list[Event]:
-        """Return the latest events behind a number: of a connector, or of all for ""."""
-        found = [
-            event
-            for event in self._events
-            if event.number > after and (not connector or event.connector == connector)
+    def summarize(self, now: float) -> list[Event]:
+        """End the windows that are over; return an event for each that left some out."""
+        over = [kind for kind, one in self._windows.items() if now - one.began >= LIMIT_WINDOW_S]
+        ended = {kind: self._windows.pop(kind) for kind in over}
+        return [
+            Event(kind, f"and {one.left_out} more events of kind {kind}")
+            for kind, one in ended.items()
+            if one.left_out
         ]
-        return found[-limit:] if limit else []
 
-    def take_unstored(self) -> list[list[Event]]:
-        """Return the events to store, in entries. `record_stored` comes after the write."""
-        events, size = self._unstored, MAX_STORED_EVENTS
-        return [events[at : at + size] for at in range(0, len(events), size)]
 
-    def record_stored(self, events: Sequence[Event]) -> None:
-        """Record that events are stored."""
-        last = events[-1].number
-        self._unstored = [event for event in self._unstored if event.number > last]
+@dataclass(slots=True)
+class _Window:
+    """The events of one kind since `began`."""
+
+    began: float
+    passed: int = 0
+    left_out: int = 0
+    connectors: set[str] = field(default_factory=set)
+
+    def admits(self, event: Event) -> bool:
+        """Return whether an event passes, and count it."""
+        passes = self.passed < MAX_EVENTS_PER_WINDOW or event.connector not in self.connectors
+        self.connectors.add(event.connector)
+        self.passed += passes
+        self.left_out += not passes
+        return passes
 
 
 def events_of_report(
@@ -104,14 +137,33 @@ def events_of_report(
                 yield Event(kind, text, status.connector, id_, worker)
 
 
+def events_between_leaders(
+    reported: Mapping[str, TaskStatus], last_states: Mapping[str, str], worker: str
+) -> Iterator[Event]:
+    """Yield what happened to tasks that no leader was told of, by the first report of a session:
+    failures and ends that are not the last event about the state of the task.
+    """
+    for id_, status in reported.items():
+        if status.state in _BETWEEN_LEADERS and not is_monitor_id(id_):
+            kind, text = _describe_state(status)
+            if last_states.get(id_) != kind:
+                message = f"task {id_} of {status.connector} {text}"
+                yield Event(kind, message, status.connector, id_, worker)
+
+
+def _describe_state(status: TaskStatus) -> tuple[str, str]:
+    """Return the kind of the event of a state, and what the task does."""
+    kind, verb = _STATES[status.state]
+    why = status.diagnostic if status.state in _FAILED else None
+    return kind, f"{verb}: [{why.code}] {why.message}" if why else verb
+
+
 def _changes(before: TaskStatus | None, after: TaskStatus) -> Iterator[tuple[str, str]]:
     if before is None or before.epoch != after.epoch:
         before = TaskStatus(after.task_id, after.connector, after.epoch, TaskState.STARTING)
     is_again = after.restarts != before.restarts
     if (after.state is not before.state or is_again) and after.state in _STATES:
-        kind, verb = _STATES[after.state]
-        why = after.diagnostic if after.state in _FAILED else None
-        yield kind, f"{verb}: [{why.code}] {why.message}" if why else verb
+        yield _describe_state(after)
     if after.batches and not before.batches:
         yield "first_commit", f"committed its first rows: {after.rows_written}"
     if after.rows_failed and not before.rows_failed:

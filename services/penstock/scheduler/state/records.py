@@ -9,6 +9,7 @@
 - `completed/<task>` the task has read all that it had to read
 - `drain/<worker>` an operator drains this worker
 - `event/<number>` events, some in each entry, from the one with this number on
+- `logline/<number>` warnings in the logs of workers, some in each entry, likewise
 - `scheduler/round` written with every round, so that an assignment has a revision of its own
 
 Field names of `TaskRecord` and `PlanRecord` are part of the stored form.
@@ -29,6 +30,7 @@ RESTART_PREFIX: Final = "restarted/"
 COMPLETED_PREFIX: Final = "completed/"
 DRAIN_PREFIX: Final = "drain/"
 EVENT_PREFIX: Final = "event/"
+LOG_LINE_PREFIX: Final = "logline/"
 ROUND_KEY: Final = "scheduler/round"
 
 KEY_PREFIXES: Final = (
@@ -39,11 +41,12 @@ KEY_PREFIXES: Final = (
     COMPLETED_PREFIX,
     DRAIN_PREFIX,
     EVENT_PREFIX,
+    LOG_LINE_PREFIX,
     ROUND_KEY,
 )
 """Every key of the scheduler starts with one of these."""
 
-SEALED_PREFIXES: Final = (TASK_PLANS_PREFIX, EVENT_PREFIX)
+SEALED_PREFIXES: Final = (TASK_PLANS_PREFIX, EVENT_PREFIX, LOG_LINE_PREFIX)
 """Keys whose values are encrypted with `store.seal.keys`: parts of configurations, and messages of
 failures, which may quote values of rows.
 """

@@ -31,20 +31,48 @@ RUN_STATE_STOPPED: RunState
 RUN_STATE_COMPLETED: RunState
 
 class ListEventsRequest(_message.Message):
-    __slots__ = ("connector", "after", "limit")
+    __slots__ = ("connector", "after", "limit", "generation")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     connector: str
     after: int
     limit: int
-    def __init__(self, connector: _Optional[str] = ..., after: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+    generation: str
+    def __init__(self, connector: _Optional[str] = ..., after: _Optional[int] = ..., limit: _Optional[int] = ..., generation: _Optional[str] = ...) -> None: ...
 
 class ListEventsResponse(_message.Message):
     __slots__ = ("events",)
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     events: _containers.RepeatedCompositeFieldContainer[Event]
     def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
+
+class ListLogLinesRequest(_message.Message):
+    __slots__ = ("connector", "level", "tail")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    connector: str
+    level: str
+    tail: int
+    def __init__(self, connector: _Optional[str] = ..., level: _Optional[str] = ..., tail: _Optional[int] = ...) -> None: ...
+
+class ListLogLinesResponse(_message.Message):
+    __slots__ = ("lines",)
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    lines: _containers.RepeatedCompositeFieldContainer[StoredLogLine]
+    def __init__(self, lines: _Optional[_Iterable[_Union[StoredLogLine, _Mapping]]] = ...) -> None: ...
+
+class StoredLogLine(_message.Message):
+    __slots__ = ("worker_id", "line", "number")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    line: _worker_service_pb2.LogLine
+    number: int
+    def __init__(self, worker_id: _Optional[str] = ..., line: _Optional[_Union[_worker_service_pb2.LogLine, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("number", "at_ms", "kind", "connector", "task", "worker", "message")

@@ -67,6 +67,11 @@ class SchedulerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsResponse.FromString,
                 _registered_method=True)
+        self.ListLogLines = channel.unary_unary(
+                '/penstock.api.scheduler.v1.SchedulerService/ListLogLines',
+                request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListLogLinesRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListLogLinesResponse.FromString,
+                _registered_method=True)
         self.DrainWorker = channel.unary_unary(
                 '/penstock.api.scheduler.v1.SchedulerService/DrainWorker',
                 request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.SerializeToString,
@@ -134,6 +139,14 @@ class SchedulerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListLogLines(self, request, context):
+        """ListLogLines returns warnings and errors that workers have logged, oldest first, also of workers that are gone. The leader follows
+        the logs of all workers and stores such lines: the last seconds of a worker that was killed may be missing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DrainWorker(self, request, context):
         """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
         change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
@@ -174,6 +187,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.ListEvents,
                     request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsRequest.FromString,
                     response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsResponse.SerializeToString,
+            ),
+            'ListLogLines': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLogLines,
+                    request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListLogLinesRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListLogLinesResponse.SerializeToString,
             ),
             'DrainWorker': grpc.unary_unary_rpc_method_handler(
                     servicer.DrainWorker,
@@ -346,6 +364,33 @@ class SchedulerService(object):
             '/penstock.api.scheduler.v1.SchedulerService/ListEvents',
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsRequest.SerializeToString,
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLogLines(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.scheduler.v1.SchedulerService/ListLogLines',
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListLogLinesRequest.SerializeToString,
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListLogLinesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -64,6 +64,10 @@ class SchedulerServiceStub:
     """ListEvents returns the latest events of the cluster, oldest first. A caller that follows them asks again with the number of
     the last one that it knows.
     """
+    ListLogLines: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.ListLogLinesRequest, _scheduler_service_pb2.ListLogLinesResponse]
+    """ListLogLines returns warnings and errors that workers have logged, oldest first, also of workers that are gone. The leader follows
+    the logs of all workers and stores such lines: the last seconds of a worker that was killed may be missing.
+    """
     DrainWorker: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]
     """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
     change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
@@ -104,6 +108,10 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     ListEvents: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.ListEventsRequest, _scheduler_service_pb2.ListEventsResponse]  # type: ignore[assignment]
     """ListEvents returns the latest events of the cluster, oldest first. A caller that follows them asks again with the number of
     the last one that it knows.
+    """
+    ListLogLines: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.ListLogLinesRequest, _scheduler_service_pb2.ListLogLinesResponse]  # type: ignore[assignment]
+    """ListLogLines returns warnings and errors that workers have logged, oldest first, also of workers that are gone. The leader follows
+    the logs of all workers and stores such lines: the last seconds of a worker that was killed may be missing.
     """
     DrainWorker: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]  # type: ignore[assignment]
     """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
@@ -178,6 +186,16 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_scheduler_service_pb2.ListEventsResponse, _abc.Awaitable[_scheduler_service_pb2.ListEventsResponse]]:
         """ListEvents returns the latest events of the cluster, oldest first. A caller that follows them asks again with the number of
         the last one that it knows.
+        """
+
+    @_abc_1.abstractmethod
+    def ListLogLines(
+        self,
+        request: _scheduler_service_pb2.ListLogLinesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_service_pb2.ListLogLinesResponse, _abc.Awaitable[_scheduler_service_pb2.ListLogLinesResponse]]:
+        """ListLogLines returns warnings and errors that workers have logged, oldest first, also of workers that are gone. The leader follows
+        the logs of all workers and stores such lines: the last seconds of a worker that was killed may be missing.
         """
 
     @_abc_1.abstractmethod
