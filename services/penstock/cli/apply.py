@@ -25,12 +25,16 @@ _FAILED: Final = "failed"
 
 
 class Action(Enum):
-    """What is done to a connector, in the order of `apply`: what stops comes before what starts."""
+    """What is done to a connector, in the order of `apply`: what stops comes before what starts.
+
+    REFUSE: the cluster refuses the file, so nothing is applied.
+    """
 
     DELETE = "delete"
     UPDATE = "update"
     STATE = "state"
     CREATE = "create"
+    REFUSE = "refused"
     NOTHING = "nothing"
 
 
@@ -91,7 +95,7 @@ def _apply(arguments: argparse.Namespace) -> int:
     with connect_gateway(arguments) as gateway:
         changes = _plan_changes(gateway, desired, prune=arguments.prune)
         if _print_errors(changes):
-            _print_changes(arguments.output, changes)
+            _print_changes(arguments.output, changes, {})
             return EXIT_USAGE
         results: dict[str, str] = {}
         try:
@@ -110,6 +114,15 @@ def _apply(arguments: argparse.Namespace) -> int:
 def plan_change(desired: DesiredConnector, current: CurrentConnector) -> Change:
     """Return the change that makes a connector match its file."""
     state = desired.state if desired.state not in {"", current.state} else ""
+    if current.errors:
+        return Change(
+            Action.REFUSE,
+            desired.name,
+            revision=current.revision,
+            desired=desired,
+            differences=current.differences,
+            errors=current.errors,
+        )
     if not current.revision:
         state = desired.state or "RUNNING"
         action, tasks = Action.CREATE, _tasks_of_start(desired) if state == "RUNNING" else "none"
@@ -127,7 +140,6 @@ def plan_change(desired: DesiredConnector, current: CurrentConnector) -> Change:
         state,
         desired,
         current.differences,
-        current.errors,
     )
 
 

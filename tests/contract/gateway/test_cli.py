@@ -202,6 +202,9 @@ def test_a_folder_with_a_mistake_changes_nothing(penstock, tmp_path, gateway):
     assert code == 2
     assert "error: [config.unknown_key] wrong: " in said
     planned = json.loads(said[: said.rindex("]\n") + 1])
+    told = {one["connector"]: (one["what"], one["tasks"], one["result"]) for one in planned}
+    assert told["wrong"] == ("refused", None, "not tried")
+    assert (told["good"][0], told["good"][2]) == ("create", "not tried")
     (found,) = [error for one in planned for error in one.get("errors", ())]
     assert (found["code"], found["config_path"]) == ("config.unknown_key", "rowz")
     assert found["fix"]

@@ -88,6 +88,15 @@ def test_what_is_to_be_done(desired, current, action, tasks, state):
     assert (change.action, change.tasks, change.state) == (action, tasks, state)
 
 
+@pytest.mark.parametrize("revision", [0, 7])
+def test_what_the_cluster_refuses_starts_no_task(revision):
+    """Also where the file has a state, and differs from what is there."""
+    current = CurrentConnector(revision, "RUNNING", 3, DIFFERENT, ({"code": "config.unknown_key"},))
+    change = plan_change(DesiredConnector("orders", {}, "STOPPED"), current)
+    assert (change.action, change.tasks, change.state) == (Action.REFUSE, "", "")
+    assert (change.errors, change.differences) == (current.errors, DIFFERENT)
+
+
 def test_what_stops_comes_before_what_starts():
     changes = [
         plan_change(ORDERS, CurrentConnector()),
