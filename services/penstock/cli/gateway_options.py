@@ -22,6 +22,8 @@ COMPLETION_TIMEOUT_S: Final = 1.0
 
 CONNECTOR: Final = "name of the connector"
 """Help of an argument that shells complete by the names of connectors."""
+WORKER: Final = "name of the worker"
+"""Help of an argument that shells complete by the names of workers."""
 
 GatewayVerb: TypeAlias = Callable[[GatewayClient, argparse.Namespace], int]
 """Runs a verb; returns the exit code."""
@@ -59,9 +61,24 @@ def add_connector_argument(
 
 def complete_connector_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """Return the connector names with a prefix; none where no gateway answers in time."""
+    return _complete_names(prefix, parsed_args, lambda gateway: gateway.get("/connectors"))
+
+
+def complete_worker_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Return the worker names with a prefix; none where no gateway answers in time."""
+    return _complete_names(
+        prefix,
+        parsed_args,
+        lambda gateway: [worker["name"] for worker in gateway.get("/v1/cluster")["workers"]],
+    )
+
+
+def _complete_names(
+    prefix: str, parsed_args: argparse.Namespace, list_names: Callable[[GatewayClient], list[str]]
+) -> list[str]:
     try:
         with connect_gateway(parsed_args, COMPLETION_TIMEOUT_S) as gateway:
-            return [name for name in gateway.get("/connectors") if name.startswith(prefix)]
+            return [name for name in list_names(gateway) if name.startswith(prefix)]
     except (PenstockError, AttributeError):
         return []
 
@@ -84,8 +101,10 @@ class NounParser:
         for argument, text in arguments.items():
             if text == CONNECTOR:
                 add_connector_argument(parser, argument, text)
-            else:
-                parser.add_argument(argument, help=text)
+                continue
+            added = parser.add_argument(argument, help=text)
+            if text == WORKER:
+                added.completer = complete_worker_names  # type: ignore[attr-defined]  # for argcomplete
         add_gateway_options(parser)
         parser.set_defaults(verb=lambda parsed: _run_verb(run, parsed))
         return parser

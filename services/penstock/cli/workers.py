@@ -10,7 +10,7 @@ import time
 from typing import Any, Final
 
 from penstock.cli.gateway_client import GatewayClient, url_path
-from penstock.cli.gateway_options import NounParser
+from penstock.cli.gateway_options import WORKER, NounParser
 from penstock.cli.output import print_value
 from penstock.cli.progress import counting_bar
 from penstock.model.errors import RetriableError
@@ -20,15 +20,13 @@ POLL_INTERVAL_S: Final = 1.0
 
 DEFAULT_TIMEOUT_S: Final = 600.0
 
-_NAME: Final = "name of the worker"
-
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the verbs of the noun."""
     noun = NounParser(parser)
     noun.add_verb("list", "the workers and the leading scheduler", _list)
     drain = noun.add_verb(
-        "drain", "move the tasks of a worker to others, until `undrain`", _drain, name=_NAME
+        "drain", "move the tasks of a worker to others, until `undrain`", _drain, name=WORKER
     )
     drain.add_argument("--wait", action="store_true", help="end when it has no tasks any more")
     drain.add_argument(
@@ -37,7 +35,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         default=DEFAULT_TIMEOUT_S,
         help=f"seconds of --wait (default: {DEFAULT_TIMEOUT_S:.0f})",
     )
-    noun.add_verb("undrain", "assign tasks to a worker again", _undrain, name=_NAME)
+    noun.add_verb("undrain", "assign tasks to a worker again", _undrain, name=WORKER)
 
 
 def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:

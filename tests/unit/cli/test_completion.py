@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cli.__main__ import VERBS
 from penstock.cli.completion import completion_words
-from penstock.cli.gateway_options import complete_connector_names
+from penstock.cli.gateway_options import complete_connector_names, complete_worker_names
 from penstock.cli.inspect import complete_stages
 
 
@@ -102,3 +102,17 @@ def test_names_of_connectors_are_asked_of_the_gateway():
         == []
     )
     assert complete_connector_names("ord", argparse.Namespace()) == []
+
+
+def test_names_of_workers_are_asked_of_the_gateway():
+    with answering(b'{"workers": [{"name": "w1"}, {"name": "v2"}], "leader": "h:1"}') as asked:
+        assert complete_worker_names("w", asked) == ["w1"]
+        assert complete_worker_names("", asked) == ["w1", "v2"]
+    assert complete_worker_names("", argparse.Namespace()) == []
+
+
+@pytest.mark.parametrize("verb", ["drain", "undrain"])
+def test_a_shell_completes_the_worker_of_a_verb(tmp_path, verb, monkeypatch):
+    with answering(b'{"workers": [{"name": "w1"}, {"name": "w2"}]}') as asked:
+        monkeypatch.setenv("PENSTOCK_SERVER", asked.server)
+        assert completed(tmp_path, f"penstock workers {verb} ") >= {"w1", "w2"}
