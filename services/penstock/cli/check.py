@@ -19,6 +19,7 @@ from penstock.cli.errors import EXIT_FAILED, EXIT_USAGE, print_diagnostic
 from penstock.cli.pipeline_paths import make_absolute
 from penstock.cli.process import run_process
 from penstock.cli.progress import status_line
+from penstock.connector_config.plain_secrets import find_plain_secrets
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, Diagnostic, Severity
 from penstock.model.inspection import MAX_PREVIEW_ROWS
@@ -125,7 +126,8 @@ async def _validator(file: Path, plugins: Sequence[Path]) -> AsyncIterator[Valid
 
 async def _check(validator: Validator, file: Path, connector: Connector, *, connect: bool) -> int:
     validated = await validator.validate(connector)
-    for finding in validated.diagnostics:
+    plain = find_plain_secrets(connector.config, validated.secret_keys)
+    for finding in (*validated.diagnostics, *plain):
         print_diagnostic(_named(finding, file))
     if any(finding.severity is Severity.ERROR for finding in validated.diagnostics):
         return EXIT_USAGE

@@ -15,7 +15,8 @@ from penstock.cli.gateway_client import GatewayClient, url_path
 from penstock.cli.gateway_options import CONNECTOR, NounParser
 from penstock.cli.output import print_value
 from penstock.cli.preview import Preview
-from penstock.model.errors import ConfigError, PenstockError
+from penstock.connector_config.plain_secrets import find_plain_secrets
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError
 from penstock.pipeline_files.connector_file import TARGET_STATES, read_connector, target_state_name
 from penstock.pipeline_files.files import FILE_SUFFIXES
 
@@ -236,6 +237,7 @@ def _check(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     name, config, _ = _read_file(arguments.file)
     body = {"name": name, "config": config}
     validation = gateway.send("POST", "/v1/connectors/validate", body)
+    validation["findings"] += map(_finding, find_plain_secrets(config))
     errors = [one for one in validation["findings"] if one["severity"] == "error"]
     steps = [] if errors else list(gateway.stream("POST", "/v1/connectors/check", body))
     columns = ("severity", "code", "config_path", "message", "fix")
@@ -253,6 +255,17 @@ def _check(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
             shown.print_rows()
         shown.print_left_out()
     return EXIT_USAGE if errors else 0 if passed else EXIT_FAILED
+
+
+def _finding(found: Diagnostic) -> dict[str, str]:
+    """Return a finding as the gateway sends them."""
+    return {
+        "severity": found.severity.name.lower(),
+        "code": found.code,
+        "message": found.message,
+        "fix": found.fix,
+        "config_path": found.config_path,
+    }
 
 
 def _step_row(step: Mapping[str, Any]) -> dict[str, Any]:

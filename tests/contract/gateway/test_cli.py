@@ -195,6 +195,19 @@ def test_a_folder_is_applied_and_then_nothing_is_to_do(penstock, tmp_path, gatew
         gateway.delete(f"/connectors/{name}")
 
 
+def test_a_password_as_it_is_has_a_warning(penstock, tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "connector.class: jdbc-sink\ntopics: t\nconnection.url: jdbc:postgresql://127.0.0.1:1/d\n"
+        "connection.user: me\nconnection.password: hunter2\nnope: so nothing is tried\n"
+    )
+    _, said = penstock("connector", "check", str(file))
+    findings = json.loads(said)["findings"]
+    (warning,) = [one for one in findings if one["code"] == "config.plain_secret"]
+    assert (warning["severity"], warning["config_path"]) == ("warning", "connection.password")
+    assert "hunter2" not in said
+
+
 def test_a_folder_with_a_mistake_changes_nothing(penstock, tmp_path, gateway):
     (tmp_path / "good.yaml").write_text(SOURCE)
     (tmp_path / "wrong.yaml").write_text(SOURCE.replace("rows:", "rowz:"))

@@ -56,6 +56,19 @@ def test_a_key_of_the_pipeline_in_its_source_is_told_where_it_stands(check):
     assert "`until.caught.up` is a key of the pipeline: write it beside `source`" in err
 
 
+def test_a_password_as_it_is_has_a_warning_and_the_file_passes(check):
+    sink = "sink: {connector.class: jdbc-sink, connection.url: 'jdbc:postgresql://h/d',"
+    text = GOOD.replace(
+        "sink: {connector.class: file-sink, file: out.txt}",
+        f"{sink} connection.user: me, connection.password: hunter2}}",
+    )
+    code, out, err = check(text)
+    assert (code, "hunter2" in out + err) == (0, False)
+    assert "config.plain_secret" in err
+    assert "p.yaml: `sink.connection.password` has its secret as plain text" in err
+    assert "config.plain_secret" not in check(text.replace("hunter2", "${env:DB}"))[2]
+
+
 def test_systems_are_tried_on_demand(check, tmp_path):
     code, out, err = check(GOOD, "--connect")
     assert code == 1
