@@ -306,6 +306,17 @@ def test_the_key_is_that_of_the_rows_where_none_is_named(tmp_path):
     assert caught.value.code == "delta.key_column"
 
 
+def test_envelopes_are_added_as_rows_and_never_merged(tmp_path):
+    row = {"id": 1}
+    change = {"before": row, "after": row, "source": {"table": "t"}, "op": "u", "__key": row}
+    with pytest.raises(SchemaError) as caught:
+        upserting(tmp_path / "t").write([change])
+    assert caught.value.code == "delta.envelope"
+    assert "ExtractNewRecordState" in caught.value.fix
+    unwrapped = {"id": 1, "op": "u", "before": "a text", "__key": row}
+    upserting(tmp_path / "u").write([unwrapped])
+
+
 def test_a_row_without_its_key_is_refused(tmp_path):
     sink = upserting(tmp_path / "t", pk_fields=("id", "k"))
     sink.write([{"id": 1, "k": "a"}, {"id": None, "k": "a"}, {"id": 1, "k": None}])

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock_builtin.rowcolumns import OP
 from penstock_connector import ConfigError, Op, SchemaError
+from penstock_connector.tables.envelopes import UNWRAP, is_envelope
 
 GONE: Final = "__penstock_gone"
 """Whether the row of a key is to be deleted."""
@@ -76,8 +77,14 @@ def key_of(wanted: Sequence[str], schema: pa.Schema, key_columns: Sequence[str])
 
     Raises:
         ConfigError: `delta.no_key`.
-        SchemaError: `delta.key_column`.
+        SchemaError: `delta.key_column`, `delta.envelope`.
     """
+    if is_envelope(schema):
+        raise SchemaError(
+            "delta.envelope",
+            "`write.mode=upsert`, and rows are Debezium's envelopes, whose rows are in `after`",
+            fix=UNWRAP,
+        )
     names = list(wanted or key_columns)
     if not names and _KEY in schema.names and pa.types.is_struct(schema.field(_KEY).type):
         names = [part.name for part in schema.field(_KEY).type]

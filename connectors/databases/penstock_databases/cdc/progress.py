@@ -101,6 +101,12 @@ class Progress(Generic[T, P]):
         for table in tables:
             self.work[table] = Work(table, keep=keep)
 
+    def keep_all(self, tables: Iterable[T]) -> None:
+        """Leave out no change of tables that are read: their chunks may not have all rows."""
+        for table in tables:
+            if (work := self.work.get(table)) is not None:
+                work.keep = True
+
     def given(self, window: Window[T, P], *, done: bool) -> None:
         """Take note of rows that are given out: those of a range, up to a key."""
         for at, one in enumerate(self.windows):

@@ -13,6 +13,8 @@ OP: Final = pa.field("__op", pa.int8())
 TS_US: Final = pa.field("__ts_us", pa.int64())
 BEFORE: Final = "__before"
 HEADERS: Final = pa.field("__headers", pa.map_(pa.string(), pa.binary()))
+SOURCE: Final = "__source"
+"""Where a change is from, for envelopes. It never leaves the source."""
 
 RESERVED: Final = frozenset({
     OP.name, TS_US.name, BEFORE, HEADERS.name, "__key", "__offset", "__raw_key", "__raw_value",
@@ -20,13 +22,28 @@ RESERVED: Final = frozenset({
 
 
 def reserved_fields(
-    fields: Iterable[pa.Field], *, before: bool, headers: bool = False
+    fields: Iterable[pa.Field],
+    *,
+    before: bool,
+    headers: bool = False,
+    source: pa.DataType | None = None,
 ) -> list[pa.Field]:
-    """Return the fields behind those of a row; `before` is the row before an update."""
+    """Return the fields behind those of a row, in their order.
+
+    Args:
+        fields: Those of the row.
+        before: There is the row before an update.
+        headers: There are headers.
+        source: The type of `SOURCE`; None: there is none.
+    """
     reserved = [OP, TS_US]
     if before:
         reserved.append(pa.field(BEFORE, pa.struct(list(fields))))
-    return [*reserved, HEADERS] if headers else reserved
+    if headers:
+        reserved.append(HEADERS)
+    if source is not None:
+        reserved.append(pa.field(SOURCE, source))
+    return reserved
 
 
 def snapshot_columns(count: int, stamp: int) -> list[pa.Array]:

@@ -16,6 +16,7 @@ from penstock_connector.tables.names import TableId
 from penstock_databases.cdc import snapshot
 from penstock_databases.cdc.chunks import PIECE_BYTES, Chunk, Piece, StalledError
 from penstock_databases.cdc.progress import Key, Window, Work
+from penstock_databases.cdc.snapshot_statements import as_rows
 from penstock_databases.mysql.catalog import shape
 from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql.dialect import MysqlDialect
@@ -44,6 +45,7 @@ class TableChunk(Chunk[TableName, Place]):
     Args:
         floor: The place in the log that it must have.
         exact: Whether the server tells the exact place of a snapshot.
+        statement: What is read in place of the table; empty: the table.
     """
 
     def __init__(
@@ -55,9 +57,10 @@ class TableChunk(Chunk[TableName, Place]):
         *,
         floor: int,
         exact: bool,
+        statement: str = "",
     ) -> None:
         super().__init__(work, after, size, wake)
-        self.floor, self.exact = floor, exact
+        self.floor, self.exact, self.statement = floor, exact, statement
 
     def read(self, connection: MysqlConnection) -> Iterator[Piece[TableName, Place]]:
         """Read it, as it was at one place in the log."""
@@ -75,7 +78,7 @@ class TableChunk(Chunk[TableName, Place]):
         )[0][0]
         self.whole = not keys
         self.opened(place, self._end(connection, found, keys))
-        exact = self.exact and engine in _EXACT
+        exact = self.exact and engine in _EXACT and not self.work.keep
         yield from self._pieces(connection, found, keys, place, exact=exact)
         connection.commit()
 
@@ -139,7 +142,7 @@ class TableChunk(Chunk[TableName, Place]):
         names = [MYSQL.quoted(column.name) for column in keys]
         where, values = _range(names, self.after, None)
         sql = (
-            f"SELECT {_selected(keys)} FROM {found.table.sql(MYSQL)}{where} "  # noqa: S608 - quoted
+            f"SELECT {_selected(keys)} FROM {self._rows_of(found)}{where} "  # noqa: S608 - quoted
             f"ORDER BY {', '.join(names)} LIMIT 1 OFFSET {self.size - 1}"
         )
         found_rows = [rows for rows in read(connection, sql, values, keys) if rows.num_rows]
@@ -153,7 +156,7 @@ class TableChunk(Chunk[TableName, Place]):
         where, values = _range(names, self.after, self.upto)
         order = f" ORDER BY {', '.join(names)}" if names else ""
         columns = _selected(found.columns)
-        sql = f"SELECT {columns} FROM {found.table.sql(MYSQL)}{where}{order}"  # noqa: S608 - quoted names
+        sql = f"SELECT {columns} FROM {self._rows_of(found)}{where}{order}"  # noqa: S608 - quoted names
         stamp = int(time.time() * 1_000_000)
         after, table = self.after, self.table
         held: list[pa.RecordBatch] = []
@@ -173,6 +176,10 @@ class TableChunk(Chunk[TableName, Place]):
             place = _end_of_log(connection)
         window = Window(table, after, self.upto, place, exact)
         yield Piece(found, joined, window, stamp, done=self.upto is None)
+
+    def _rows_of(self, found: Shape) -> str:
+        """Return what stands behind FROM."""
+        return as_rows(self.statement) if self.statement else found.table.sql(MYSQL)
 
 
 def is_retriable(error: BaseException) -> bool:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from penstock_connector import CompatibilityKey, ConfigError, ConnectorError, key
 from penstock_connector.connection import Retry
-from penstock_connector.reach import Reaching
 from penstock_databases.cdc.debezium_keys import debezium_key
-from penstock_databases.cdc.row_adjustments import (
-    BINARIES,
-    DECIMALS,
-    OPERATIONS,
-    RowAdjustments,
-)
+from penstock_databases.cdc.keys import ChangeKeys
+from penstock_databases.cdc.row_adjustments import BINARIES, DECIMALS, RowAdjustments
 from penstock_databases.cdc.selection import Lists, TableFilter, compiled_list
 from penstock_databases.dialect import Login
 from penstock_databases.url import Target, parse_url, require_target
@@ -31,8 +26,10 @@ _SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema",
 
 
 @dataclass(frozen=True)
-class MysqlCdcConfig(Reaching):
+class MysqlCdcConfig(ChangeKeys):
     """Which server and tables are read, and how."""
+
+    names_ignore_case: ClassVar[bool] = True
 
     connection_url: str = key("", doc="jdbc:mariadb://host:port/, instead of database.hostname.")
     connection_user: str = key("", doc="User; or database.user.")
@@ -59,19 +56,12 @@ class MysqlCdcConfig(Reaching):
         (), doc="Regexes of database.table.column; empty: all. Keys are always given."
     )
     column_exclude_list: tuple[str, ...] = key((), doc="Regexes of database.table.column left out.")
-    skipped_operations: tuple[str, ...] = key(
-        (),
-        type="list",
-        choices=OPERATIONS,
-        doc="Operations that give no rows: c(reate), u(pdate), d(elete), t(runcate).",
-    )
     decimal_handling_mode: str = key(
         "precise", choices=DECIMALS, doc="Decimals as decimals, texts, or floating-point numbers."
     )
     binary_handling_mode: str = key(
         "bytes", choices=BINARIES, doc="Bytes as they are, or as texts."
     )
-    topic_prefix: str = key("", doc="Datasets are prefix.database.table; empty: no prefix.")
     snapshot_mode: str = key("initial", doc="What is read of the tables.", choices=_SNAPSHOTS)
     snapshot_fetch_size: int = key(50_000, doc="Rows of a chunk of the snapshot.")
     snapshot_parallelism: int = key(2, doc="Chunks that are read at once.")
@@ -120,6 +110,7 @@ class MysqlCdcConfig(Reaching):
                 raise _invalid(name, f"must be between 1 and {most}")
         if not 0 <= self.database_server_id < 1 << 32:
             raise _invalid("database.server.id", "must be between 1 and 4294967295")
+        self.check_changes()
         self.chosen  # noqa: B018 - raises for what is no regex
         self.adjustments  # noqa: B018 - as above
         self.target  # noqa: B018 - raises for what is no URL
@@ -170,7 +161,7 @@ class MysqlCdcConfig(Reaching):
         """What is changed of the rows on their way out."""
         return RowAdjustments(
             self.topic_prefix,
-            self.skipped_operations,
+            self.operations_skipped,
             compiled_list("column.include.list", self.column_include_list, ignore_case=True),
             compiled_list("column.exclude.list", self.column_exclude_list, ignore_case=True),
             self.decimal_handling_mode,

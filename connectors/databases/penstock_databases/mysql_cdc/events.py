@@ -73,6 +73,7 @@ class Event(NamedTuple):
         data: The buffer.
         at: Where its body begins there.
         stop: Where its body ends, without the checksum.
+        size: Its bytes in the log, with header and checksum.
     """
 
     kind: int
@@ -82,6 +83,7 @@ class Event(NamedTuple):
     data: bytes | bytearray
     at: int
     stop: int
+    size: int = 0
 
     @property
     def body(self) -> bytes:
@@ -154,6 +156,11 @@ def query(event: Event) -> Query:
     if event.kind == Kind.QUERY_COMPRESSED:
         text = inflated(text)
     return Query(bytes(database).decode("utf-8", "replace"), text.decode("utf-8", "replace"))
+
+
+def thread_of(event: Event) -> int:
+    """Return the session that ran the statement of a QUERY event."""
+    return int.from_bytes(event.data[event.at : event.at + 4], "little")
 
 
 def xid_of_prepared(body: bytes) -> str:

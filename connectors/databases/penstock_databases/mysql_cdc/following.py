@@ -25,10 +25,12 @@ from penstock_databases.mysql_cdc.events import (
     payload,
     query,
     rotation,
+    thread_of,
     xid_of_prepared,
 )
 from penstock_databases.mysql_cdc.gathering import Gathering, Table
 from penstock_databases.mysql_cdc.offsets import Offset
+from penstock_databases.mysql_cdc.origins import EventOrigin
 from penstock_databases.mysql_cdc.position import Place
 from penstock_databases.mysql_cdc.statements import Means, Statement, understood
 from penstock_databases.mysql_cdc.stream import Dump
@@ -77,6 +79,7 @@ class Follower:
     Attributes:
         track: Where it is.
         prepared: Where transactions begin that were prepared (XA) and not ended, by their names.
+        statement_origin: Where the statement stands that ended the last call of `read`.
     """
 
     def __init__(
@@ -95,6 +98,9 @@ class Follower:
         self._gathering = gathering
         self._prepares = self._standalone = False
         self._stamp = 0
+        self._thread = -1
+        self._event: Event | None = None  # of a compressed transaction the one around it
+        self.statement_origin = EventOrigin(0, "", "", 0, -1)
         self._maps: dict[int, Table | None] = {}
         self._dump: Dump | None = None
         self._second: Dump | None = None  # reads a prepared transaction again, once it commits
@@ -150,6 +156,7 @@ class Follower:
             elif limit is not None and event.end and self.track.at(event.end) > limit:
                 dump.unread()
                 return Halt.LIMIT
+            self._event = event
             halt = self._take(event)
             if halt is False:
                 dump.unread()
@@ -218,7 +225,7 @@ class Follower:
     def _committed(self, event: Event) -> None:
         """End a transaction."""
         self.track.committed(event.end)
-        self._stamp = 0
+        self._stamp, self._thread = 0, -1
         self._standalone = self._prepares = False
 
     # ── statements ───────────────────────────────────────────────────────────────────────────────
@@ -226,9 +233,11 @@ class Follower:
     def _statement(self, event: Event) -> Statement | bool:
         found = understood(*query(event))
         stamp = self._stamp or event.seconds * 1_000_000
+        thread = thread_of(event)
         match found.means:
             case Means.BEGIN | Means.XA_BEGIN:
                 self.track.begin()
+                self._thread = thread
                 self._standalone = False
                 self._prepares = found.means == Means.XA_BEGIN
                 self.track.moved(event.end)
@@ -245,6 +254,7 @@ class Follower:
                 return True
             case Means.XA_ROLLBACK:
                 self.prepared.pop(found.xid, None)
+        self.statement_origin = self._origin()._replace(thread=thread)
         if self._standalone or not self.track.open:
             self._committed(event)
         else:
@@ -329,8 +339,17 @@ class Follower:
             stamp,
             self.track.at(event.end),
             self.track.skip,
+            self._origin() if table.has_origins else None,
         )
         self.track.counted(count)
+
+    def _origin(self) -> EventOrigin:
+        """Return where the event stands that is taken."""
+        dump, event = self._second or self._dump, self._event
+        assert dump is not None  # noqa: S101 - the event came from there
+        assert event is not None  # noqa: S101 - `read` took it
+        file, pos = self.track.begin_of(event.end, event.size)
+        return EventOrigin(dump.server, self.track.txn, file, pos, self._thread)
 
     def _images(
         self, data: bytes | bytearray, at: int, width: int, table: Table, images: int

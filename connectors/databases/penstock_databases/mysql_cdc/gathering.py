@@ -17,8 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import Batch, Op
-from penstock_databases.cdc.rows import BEFORE, reserved_fields, snapshot_columns
+from penstock_databases.cdc.rows import BEFORE, SOURCE, reserved_fields, snapshot_columns
 from penstock_databases.mysql_cdc.arena import Arena, Ints
+from penstock_databases.mysql_cdc.origins import (
+    ORIGIN_TYPE,
+    EventOrigin,
+    log_origins,
+    snapshot_origins,
+)
+from penstock_databases.mysql_cdc.position import Place
 from penstock_databases.mysql_cdc.rows import Layout
 from penstock_databases.mysql_cdc.statements import TableName
 
@@ -40,6 +47,7 @@ class Table:
         dataset: Dataset of its rows.
         layout: How its rows are read.
         schema: Schema of batches of it.
+        key_at: Places of the columns of the key that rows are given with; None: the primary key.
     """
 
     database: str
@@ -47,16 +55,29 @@ class Table:
     dataset: str
     layout: Layout
     schema: pa.Schema
+    key_at: tuple[int, ...] | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Names of the primary key's columns."""
-        return tuple(self.layout.fields[place].name for place in self.layout.key)
+        """Names of the columns of the key that rows are given with."""
+        places = self.layout.key if self.key_at is None else self.key_at
+        return tuple(self.layout.fields[place].name for place in places)
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """Places of the columns of both keys: an update of one of them moves a row."""
+        return tuple(dict.fromkeys((*self.layout.key, *(self.key_at or ()))))
+
+    @property
+    def has_origins(self) -> bool:
+        """Whether rows say where in the log they are from."""
+        return SOURCE in self.schema.names
 
 
-def batch_schema(fields: tuple[pa.Field, ...], *, before: bool) -> pa.Schema:
+def batch_schema(fields: tuple[pa.Field, ...], *, before: bool, origins: bool = False) -> pa.Schema:
     """Return the schema of batches: the row, and the reserved columns."""
-    return pa.schema([*fields, *reserved_fields(fields, before=before)])
+    source = ORIGIN_TYPE if origins else None
+    return pa.schema([*fields, *reserved_fields(fields, before=before, source=source)])
 
 
 @dataclass(slots=True)
@@ -69,6 +90,7 @@ class Changes:
         ops: What was done.
         stamps: When, in microseconds.
         numbers: Where in the log.
+        origins: The same in the words of an envelope; None when nobody wants them.
     """
 
     columns: list[pa.Array]
@@ -76,6 +98,7 @@ class Changes:
     ops: Ops
     stamps: Ints
     numbers: Ints
+    origins: pa.Array | None = None
 
     def kept(self, keep: npt.NDArray[np.bool_]) -> Changes:
         """Return those that are to be kept."""
@@ -86,13 +109,13 @@ class Changes:
             self.ops[keep],
             self.stamps[keep],
             self.numbers[keep],
+            self.origins.filter(mask) if self.origins is not None else None,
         )
 
     def batch(self, table: Table) -> Batch:
         """Return them as a batch without an offset."""
         columns = [*self.columns, pa.array(self.ops), pa.array(self.stamps)]
-        if self.before is not None:
-            columns.append(self.before)
+        columns += [one for one in (self.before, self.origins) if one is not None]
         rows = pa.RecordBatch.from_arrays(columns, schema=table.schema)
         return Batch(rows, dataset=table.dataset, key_columns=table.key)
 
@@ -108,9 +131,12 @@ class _Pile:
     table: Table
     rows: bytearray = field(default_factory=bytearray)
     starts: array[int] = field(default_factory=lambda: array("q"))
-    events: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    events: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    origins: list[EventOrigin] = field(default_factory=list)
 
-    def add(self, op: int, data: Any, stamp: int, number: int, skip: int) -> int:
+    def add(
+        self, op: int, data: Any, stamp: int, number: int, skip: int, origin: EventOrigin | None
+    ) -> int:
         """Add the rows of an event; returns how many there were, with those that are skipped."""
         at, first = len(self.rows), len(self.starts)
         self.rows += data
@@ -121,14 +147,16 @@ class _Pile:
         if left < count:
             del self.starts[first : first + (count - left) * images]
         if left:
-            self.events.append((op, first, left, stamp, number))
+            self.events.append((op, first, left, stamp, number, count - left))
+            if origin is not None:
+                self.origins.append(origin)
         else:
             del self.rows[at:]
         return count
 
     def changes(self, *, before: bool) -> Changes:
         """Return all as columns."""
-        op, first, count, stamp, number = np.array(self.events, np.int64).T
+        op, first, count, stamp, number, skipped = np.array(self.events, np.int64).T
         ops = np.repeat(op, count).astype(np.int8)
         updated = ops == Op.UPDATE
         ends = np.cumsum(count)
@@ -138,11 +166,17 @@ class _Pile:
         arena = Arena(self.rows)
         columns = self.table.layout.columns(arena, starts[place + updated])
         old = None
-        if updated.any() and (before or self.table.layout.key):
+        if updated.any() and (before or self.table.identity):
             old = self._before(arena, starts[place[updated]], updated)
         stamps, numbers = np.repeat(stamp, count), np.repeat(number, count)
-        found = Changes(columns, old, ops, stamps, numbers)
-        found = moved(found, self.table.layout.key) if old is not None else found
+        origins = None
+        if self.origins:
+            event_of = np.repeat(np.arange(len(count)), count)
+            name = self.table.database, self.table.name
+            row_of = inside + np.repeat(skipped, count)
+            origins = log_origins(name, self.origins, event_of, row_of)
+        found = Changes(columns, old, ops, stamps, numbers, origins)
+        found = moved(found, self.table.identity) if old is not None else found
         if not before:
             found.before = None
         elif found.before is None:
@@ -185,7 +219,8 @@ def moved(changes: Changes, key: tuple[int, ...]) -> Changes:
         for place, column in enumerate(changes.columns)
     ]
     before = changes.before.take(pa.array(index, mask=first | second))
-    return Changes(columns, before, ops, changes.stamps[index], changes.numbers[index])
+    origins = changes.origins.take(pa.array(index)) if changes.origins is not None else None
+    return Changes(columns, before, ops, changes.stamps[index], changes.numbers[index], origins)
 
 
 class Gathering:
@@ -206,13 +241,24 @@ class Gathering:
         pile = self._piles.get((table.database, table.name))
         return pile is not None and pile.table.layout is not table.layout
 
-    def add(self, table: Table, op: int, data: Any, stamp: int, number: int, skip: int = 0) -> int:
-        """Add the rows of an event; returns how many there were, with those that are skipped."""
+    def add(
+        self,
+        table: Table,
+        op: int,
+        data: Any,
+        stamp: int,
+        number: int,
+        skip: int = 0,
+        origin: EventOrigin | None = None,
+    ) -> int:
+        """Add the rows of an event; returns how many there were, with those that are skipped. Rows
+        of a table that `has_origins` have an `origin`.
+        """
         name = table.database, table.name
         pile = self._piles.get(name)
         if pile is None:
             pile = self._piles[name] = _Pile(table)
-        count = pile.add(op, data, stamp, number, skip)
+        count = pile.add(op, data, stamp, number, skip, origin)
         if count > skip:
             self.bytes += len(data)
             self.count += count - skip
@@ -235,20 +281,25 @@ class Gathering:
 # ── batches that are not rows of the log ─────────────────────────────────────────────────────────
 
 
-def snapshot_batch(table: Table, rows: pa.RecordBatch, stamp: int) -> Batch:
-    """Return rows of a chunk."""
+def snapshot_batch(table: Table, rows: pa.RecordBatch, stamp: int, place: Place) -> Batch:
+    """Return rows of a chunk, which was read at a place in the log."""
     columns = [*rows.columns, *snapshot_columns(rows.num_rows, stamp)]
-    if len(columns) < len(table.schema):
+    if BEFORE in table.schema.names:
         columns.append(pa.nulls(rows.num_rows, table.schema.field(BEFORE).type))
+    if table.has_origins:
+        columns.append(snapshot_origins((table.database, table.name), place, rows.num_rows))
     made = pa.RecordBatch.from_arrays(columns, schema=table.schema)
     return Batch(made, dataset=table.dataset, key_columns=table.key)
 
 
-def truncate_batch(table: Table, stamp: int) -> Batch:
-    """Return the row that says that a table is empty."""
+def truncate_batch(table: Table, stamp: int, origin: EventOrigin) -> Batch:
+    """Return the row that says that a table is empty, by a statement that stands in the log."""
     nulls = [pa.nulls(1, field.type) for field in table.schema]
     width = len(table.layout.fields)
     nulls[width], nulls[width + 1] = pa.array([int(Op.TRUNCATE)], pa.int8()), pa.array([stamp])
+    if table.has_origins:
+        first = np.zeros(1, np.int64)
+        nulls[-1] = log_origins((table.database, table.name), [origin], first, first)
     rows = pa.RecordBatch.from_arrays(nulls, schema=table.schema)
     return Batch(rows, dataset=table.dataset, key_columns=table.key)
 

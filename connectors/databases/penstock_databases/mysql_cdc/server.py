@@ -6,7 +6,7 @@ And where a task begins, and which server it gets the log from.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from penstock_connector import ConfigError, ConnectorError, RetriableError
@@ -19,6 +19,7 @@ from penstock_databases.mysql_cdc.config import MysqlCdcConfig
 from penstock_databases.mysql_cdc.layouts import no_charset
 from penstock_databases.mysql_cdc.offsets import Offset
 from penstock_databases.mysql_cdc.position import Place
+from penstock_databases.mysql_cdc.progress import TableProgress
 from penstock_databases.mysql_cdc.statements import TableName
 from penstock_databases.mysql_cdc.stream import Dump, purged
 from penstock_databases.mysql_cdc.tables import Tables
@@ -260,6 +261,20 @@ class Origin:
             if self.tables.meant(database, name)
         ]
 
+    def add_tables(
+        self, progress: TableProgress, tables: Iterable[TableName], *, keep: bool = False
+    ) -> None:
+        """Plan to read tables, from their beginning.
+
+        Args:
+            progress: Where that is noted.
+            tables: The tables.
+            keep: Rows of them were given before: no change of theirs may be left out.
+        """
+        for name in tables:
+            partial = ".".join(name) in self._config.snapshot_statements
+            progress.add([name], keep=keep or partial or not self.exact)
+
     def beginning(self, *, again: bool = False) -> Offset:
         """Return where to begin when there is no offset.
 
@@ -270,7 +285,7 @@ class Origin:
             return Offset(self.server.first(), self.server.identity)
         offset = Offset(self.server.place(), self.server.identity)
         if self._config.reads_tables:
-            offset.progress.add(self.chosen(), keep=again or not self.exact)
+            self.add_tables(offset.progress, self.chosen(), keep=again)
         return offset
 
     def dial(self, place: Place, second: bool, elsewhere: Callable[[Place], None]) -> Dump:

@@ -21,6 +21,7 @@ from penstock_connector import (
     RetriableError,
     Source,
 )
+from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
 from penstock_databases.cdc.signals import LOG, STOP, Signal, read_signal
 from penstock_databases.cdc.snapshot import Snapshot
@@ -39,6 +40,7 @@ from penstock_databases.mysql_cdc.gathering import (
     truncate_batch,
 )
 from penstock_databases.mysql_cdc.offsets import Offset, from_fields, to_fields
+from penstock_databases.mysql_cdc.origins import ORIGIN_TYPE
 from penstock_databases.mysql_cdc.position import Place
 from penstock_databases.mysql_cdc.progress import WINDOWS_MOST
 from penstock_databases.mysql_cdc.server import Origin
@@ -104,9 +106,12 @@ class MysqlCdc(Source[MysqlCdcConfig]):
                 )
                 for table in dialect.tables(connection, ("TABLE",), everywhere=True)
             }
-            yield from with_columns(
+            found = with_columns(
                 datasets, dialect, connection, lambda shape: [c.field for c in shape.columns]
             )
+            if config.wraps:
+                found = map(envelopes_of(config, mariadb=False).dataset, found)
+            yield from found
         finally:
             connection.close()
 
@@ -116,6 +121,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._origin = Origin(config)
         self._gathering = Gathering(before=config.include_before)
         self._adjustments = config.adjustments
+        self._envelopes: Envelopes | None = None
         self._ready: deque[Batch] = deque()
         self._bell = Bell()
         self._awaiting = False
@@ -140,7 +146,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._announce(await_commit=True)
             return
         if self.config.snapshot_mode == "always" and not offset.progress.running:
-            offset.progress.add(self._origin.chosen(), keep=True)
+            self._origin.add_tables(offset.progress, self._origin.chosen(), keep=True)
         self._resume(offset)
 
     def _resume(self, offset: Offset) -> None:
@@ -149,8 +155,12 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._lists = self.config.lists if offset.lists is None else offset.lists
         if self._chooses:
             self._tables.choose(table_filter(self._lists))
+        if self.config.wraps:
+            self._envelopes = envelopes_of(self.config, mariadb=origin.server.mariadb)
         self._progress = offset.progress
         self._progress.resumed()
+        statements = self.config.snapshot_statements
+        self._progress.keep_all([n for n in self._progress.work if ".".join(n) in statements])
         self._follower = Follower(
             offset,
             lambda place, second: origin.dial(place, second, self._elsewhere),
@@ -176,6 +186,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self.wake,
             floor=follower.track.floor,
             exact=self._origin.exact,
+            statement=self.config.snapshot_statements.get(".".join(work.table), ""),
         )
 
     def _elsewhere(self, now: Place) -> None:
@@ -198,7 +209,10 @@ class MysqlCdc(Source[MysqlCdcConfig]):
                 if not self.config.starts_anew:
                     raise
                 self._start_anew()
-        return self._adjustments.apply(self._ready.popleft()) if self._ready else None
+        if not self._ready:
+            return None
+        batch = self._adjustments.apply(self._ready.popleft())
+        return self._envelopes.wrap(batch, time.time_ns()) if self._envelopes else batch
 
     def _read(self) -> None:
         follower, snapshot = self._task()
@@ -247,7 +261,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             if not was.includes(*name) and name not in self._progress.work
         ]
         if self.config.reads_tables:
-            self._progress.add(added, keep=not origin.exact)
+            origin.add_tables(self._progress, added)
         _LOG.info(
             "the lists of tables were changed; not read any more: %s; new, %s: %s",
             _names(left_out),
@@ -352,7 +366,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         table = self._tables.of_shape(piece.shape)
         self._progress.given(piece.window, done=piece.done)
         if piece.rows.num_rows:
-            self._ready.append(snapshot_batch(table, piece.rows, piece.stamp))
+            place = piece.window.place
+            self._ready.append(snapshot_batch(table, piece.rows, piece.stamp, place))
         self._announce()
         return True
 
@@ -362,10 +377,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         """Do what a statement in the log means for rows."""
         if statement.means == Means.XA_COMMIT and self.config.reads_tables:
             _LOG.warning("rows were prepared (XA) before the log was read: tables are read again")
-            self._progress.add(
-                [name for name in self._origin.chosen() if name not in self._progress.work],
-                keep=True,
-            )
+            left = [name for name in self._origin.chosen() if name not in self._progress.work]
+            self._origin.add_tables(self._progress, left, keep=True)
         for name in statement.tables:
             if not self._tables.meant(*name):
                 continue
@@ -385,7 +398,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
                     ".".join(new),
                 )
             if self._progress.forget(old) is not None and self._tables.meant(*new):
-                self._progress.add([new], keep=not self._origin.exact)
+                self._origin.add_tables(self._progress, [new])
         self._announce()
 
     def _truncated(self, name: TableName, statement: Statement, follower: Follower) -> None:
@@ -396,12 +409,13 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         )
         work = self._progress.forget(name)
         if work is not None or ahead:
-            self._progress.add([name], keep=not self._origin.exact)
+            self._origin.add_tables(self._progress, [name])
         if work is not None and not work.begun:
             return  # nothing of it was given
         table = self._tables.latest(*name)
         if table is not None:
-            self._ready.append(truncate_batch(table, statement.stamp))
+            origin = follower.statement_origin
+            self._ready.append(truncate_batch(table, statement.stamp, origin))
 
     def _is_signal(self, batch: Batch) -> bool:
         """Obey rows of the table of signals; tells whether they are for nobody else."""
@@ -430,7 +444,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             if is_stop:
                 self._progress.forget(name)
             else:
-                self._progress.add([name], keep=True)
+                self._origin.add_tables(self._progress, [name], keep=True)
         done = "not read any further" if is_stop else "read again"
         _LOG.info("signal: these tables are %s: %s", done, _names(tables))
 
@@ -479,6 +493,12 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._follower.close()
         if self._snapshot is not None:
             self._snapshot.close()
+
+
+def envelopes_of(config: MysqlCdcConfig, *, mariadb: bool) -> Envelopes:
+    """Return what wraps the rows of a server."""
+    connector = "mariadb" if mariadb else "mysql"
+    return config.envelopes(connector, ORIGIN_TYPE)
 
 
 def _names(tables: Sequence[TableName]) -> str:

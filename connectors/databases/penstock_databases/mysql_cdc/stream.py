@@ -185,7 +185,7 @@ class Dump:
         if flags & ARTIFICIAL:
             end = 0
         self.server = server
-        return Event(kind, seconds, end, flags, data, at + HEAD.size, stop)
+        return Event(kind, seconds, end, flags, data, at + HEAD.size, stop, size)
 
     def _ended(self, packet: bytes) -> ConnectorError:
         """Return what the server means by the end of the log."""

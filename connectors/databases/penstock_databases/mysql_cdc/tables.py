@@ -84,7 +84,14 @@ class Tables:
         return found
 
     def _table(self, database: str, name: str, layout: Layout) -> Table:
-        schema = batch_schema(layout.fields, before=self._config.include_before)
-        table = Table(database, name, self._config.dataset(database, name), layout, schema)
+        config = self._config
+        schema = batch_schema(layout.fields, before=config.include_before, origins=config.wraps)
+        names = [field.name for field in layout.fields]
+        key = None
+        if f"{database}.{name}" != self._signals:
+            key = config.message_keys.key_of(f"{database}.{name}", names)
+        key_at = None if key is None else tuple(map(names.index, key))
+        dataset = config.dataset(database, name)
+        table = Table(database, name, dataset, layout, schema, key_at)
         self._latest[database, name] = table
         return table

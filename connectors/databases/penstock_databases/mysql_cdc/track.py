@@ -37,6 +37,16 @@ class Track:
         return Place(self._file, self._pos)
 
     @property
+    def txn(self) -> str:
+        """The GTID of the open transaction; empty when it has none."""
+        return self._txn
+
+    def begin_of(self, end: int, size: int) -> tuple[str, int]:
+        """Return where an event begins that ends there; 0: it is of no log."""
+        pos = self.at(end) - self._base - size if end else self._end_pos
+        return self._end_file, pos
+
+    @property
     def done(self) -> tuple[int, str]:
         """Rows read of the transaction behind the place, and its GTID."""
         return self._rows + self.skip, self._txn or self._skip_txn

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from penstock_connector import Op
 from penstock_databases.postgres_cdc import pgoutput
 from penstock_databases.postgres_cdc.offsets import Position
+from penstock_databases.postgres_cdc.origins import ChangeOrigin
 from penstock_databases.postgres_cdc.pgoutput import UNSENT, Begin, Change, Message, Relation, Value
 from penstock_databases.postgres_cdc.progress import Rule, TableProgress, rule_for
 from penstock_databases.postgres_cdc.rows import Group, RowShape, picked, without_unsent
@@ -92,6 +93,7 @@ class Changes:
         self._tables: dict[int, _Table] = {}
         self._groups: list[Group] = []
         self._begin: Begin | None = None
+        self._lsn = 0
         self._events = 0
         self._skip = 0
         self._version = 0
@@ -118,8 +120,9 @@ class Changes:
         """Changes that wait to be given."""
         return self._rows
 
-    def take(self, data: bytes) -> None:
-        """Take a message."""
+    def take(self, data: bytes, lsn: int = 0) -> None:
+        """Take a message that stands at a place in the log."""
+        self._lsn = lsn
         step = self._kinds.get(data[0])
         if step is None:
             return  # types and origins tell nothing that relations do not
@@ -218,7 +221,7 @@ class Changes:
             gives = self.progress.truncated(oid)
             self._version += 1
             if gives:
-                self._group(table).truncate(self._begin.stamp)
+                self._group(table).truncate(self._begin.stamp, self._origin(self._begin))
                 self._rows += 1
 
     def _changed(self, data: bytes) -> None:
@@ -260,8 +263,9 @@ class Changes:
                 before if value is UNSENT and change.whole else value
                 for value, before in zip(new, old or new, strict=True)
             ]
-        if old is not None and shape.key:
-            old_key, new_key = self._key(shape, old), self._key(shape, new)
+        if old is not None and shape.identity_at:
+            places = shape.identity_at
+            old_key, new_key = shape.logged(old, places), shape.logged(new, places)
             if old_key != new_key and UNSENT not in new_key:
                 self._give(table, rule, Op.DELETE, old)
                 self._give(table, rule, Op.CREATE, new)
@@ -280,7 +284,9 @@ class Changes:
         if rule is not None:
             if rule.upserts:
                 op = op if op == Op.DELETE else Op.UPSERT
-            elif rule.leaves(shape.order(self._key(shape, values)) if shape.order else ()):
+            elif rule.leaves(
+                shape.order(shape.logged(values, shape.key_at)) if shape.order else ()
+            ):
                 return
         missing = ""
         row = picked(shape, values)
@@ -288,13 +294,12 @@ class Changes:
             row, missing = without_unsent(shape, row, self._limits.toast)
         if self._begin is not None:
             old = None if before is None else picked(shape, before)
-            self._group(table).add(op, self._begin.stamp, row, old, missing)
+            origin = self._origin(self._begin)
+            self._group(table).add(op, self._begin.stamp, origin, row, old, missing)
             self._rows += 1
 
-    def _key(self, shape: RowShape, values: Sequence[Any]) -> tuple[Any, ...]:
-        if shape.picks is None:
-            return shape.key_of(values)
-        return tuple([values[shape.picks[at]] for at in shape.key_at])
+    def _origin(self, begin: Begin) -> ChangeOrigin:
+        return ChangeOrigin(begin.xid, self._lsn, self.position.lsn)
 
     def _group(self, table: _Table) -> Group:
         if table.group is None:

@@ -20,6 +20,7 @@ from pyarrow import csv
 from penstock_connector import SchemaError
 from penstock_databases.cdc.chunks import PIECE_BYTES, Chunk, Piece, StalledError
 from penstock_databases.cdc.progress import Key, Window, Work
+from penstock_databases.cdc.snapshot_statements import as_rows
 from penstock_databases.failing import sql_error
 from penstock_databases.names import POSTGRESQL
 from penstock_databases.postgres_cdc.offsets import lsn_of
@@ -57,6 +58,7 @@ class TableChunk(Chunk[int, Moment]):
         table: The table; None: it is not published any more.
         shapes: Tells what its rows look like.
         required: Transactions that the chunk must see.
+        statement: What is read in place of the table; empty: the table.
 
     Attributes:
         rekeyed: The table has another key than the one by which its reading began.
@@ -72,10 +74,12 @@ class TableChunk(Chunk[int, Moment]):
         table: Published | None,
         shapes: Shapes,
         required: frozenset[int],
+        statement: str = "",
     ) -> None:
         super().__init__(work, after, size, wake)
         self.rekeyed = False
         self._published, self._shapes, self._required = table, shapes, required
+        self._statement = statement
 
     def read(self, connection: PostgresqlConnection) -> Iterator[Piece[int, Moment]]:
         """Read it, as the transactions that it sees left it."""
@@ -172,7 +176,8 @@ class TableChunk(Chunk[int, Moment]):
         columns = ", ".join(f"t.{POSTGRESQL.quoted(name)}" for name in names)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         order = f" ORDER BY {key}" if key else ""
-        return f"SELECT {columns} FROM {_named(table)} t{where}{order}"  # noqa: S608 - quoted names
+        source = as_rows(self._statement) if self._statement else f"{_named(table)} t"
+        return f"SELECT {columns} FROM {source}{where}{order}"  # noqa: S608 - quoted names
 
     def _copy(self, connection: PostgresqlConnection, sql: str, *keys: Key | None) -> str:
         """Return a query as a COPY. That has no parameters: the driver writes keys as literals,

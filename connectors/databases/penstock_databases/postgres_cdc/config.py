@@ -9,15 +9,10 @@ from typing import Final, Literal
 
 from penstock_connector import CompatibilityKey, ConfigError, Pattern, key
 from penstock_connector.connection import Retry
-from penstock_connector.reach import Reaching
 from penstock_connector.tables.names import TableId
 from penstock_databases.cdc.debezium_keys import debezium_key
-from penstock_databases.cdc.row_adjustments import (
-    BINARIES,
-    DECIMALS,
-    OPERATIONS,
-    RowAdjustments,
-)
+from penstock_databases.cdc.keys import ChangeKeys
+from penstock_databases.cdc.row_adjustments import BINARIES, DECIMALS, RowAdjustments
 from penstock_databases.cdc.selection import TableFilter, compiled_list
 from penstock_databases.dialect import Login
 from penstock_databases.url import Target, parse_url, require_target
@@ -29,7 +24,7 @@ _TLS: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-ful
 
 
 @dataclass(frozen=True)
-class PostgresCdcConfig(Reaching):
+class PostgresCdcConfig(ChangeKeys):
     """Where, which tables, and how they are read."""
 
     connection_url: str = key("", doc="JDBC URL, in place of `database.hostname` and the others.")
@@ -74,12 +69,6 @@ class PostgresCdcConfig(Reaching):
     column_include_list: tuple[str, ...] = key(
         (), doc="Patterns of `schema.table.column`; none: all. Keys are always given."
     )
-    skipped_operations: tuple[str, ...] = key(
-        (),
-        type="list",
-        choices=OPERATIONS,
-        doc="Operations that give no rows: c(reate), u(pdate), d(elete), t(runcate).",
-    )
     decimal_handling_mode: str = key(
         "precise", choices=DECIMALS, doc="Decimals as decimals, texts, or floating-point numbers."
     )
@@ -105,7 +94,6 @@ class PostgresCdcConfig(Reaching):
         doc="Large values that an update left as they were, and the log does not have: an error, "
         "or null and a header `penstock.missing` that names the columns.",
     )
-    topic_prefix: str = key("", doc="Put before datasets: `prefix.schema.table`.")
     heartbeat_interval_ms: float = key(
         10.0,
         type="duration",
@@ -142,6 +130,7 @@ class PostgresCdcConfig(Reaching):
         target = self.target()
         if not target.database:
             raise _bad("database.dbname", "it names no database")
+        self.check_changes()
         self.chosen  # noqa: B018 - raises for what is no regex
         self.hidden()
         self.adjustments  # noqa: B018 - raises for what is no pattern
@@ -196,7 +185,7 @@ class PostgresCdcConfig(Reaching):
         """What is changed of the rows on their way out."""
         return RowAdjustments(
             self.topic_prefix,
-            self.skipped_operations,
+            self.operations_skipped,
             compiled_list("column.include.list", self.column_include_list),
             decimals=self.decimal_handling_mode,
             binaries=self.binary_handling_mode,

@@ -9,7 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import DataError, Op
-from penstock_databases.cdc.rows import HEADERS, OP, TS_US, reserved_fields
+from penstock_databases.cdc.rows import HEADERS, OP, TS_US, reserved_fields, snapshot_columns
+from penstock_databases.postgres_cdc.origins import ORIGIN_TYPE, ChangeOrigin, TableOrigin
 from penstock_databases.postgres_cdc.pgoutput import UNSENT
 from penstock_databases.postgres_cdc.progress import Order
 from penstock_databases.postgresql.values import typed
@@ -29,9 +30,12 @@ class RowShape:
         picks: Where they are among the columns of the log; None: all of them, in their order.
         key: Columns that identify a row.
         key_at: Where they are among `fields`.
+        given_key: Columns of the key that rows are given with: `key`, unless another is named.
+        identity_at: Where the columns of both keys are: an update of one of them moves a row.
         order: How keys compare; None when only the database knows.
         before: Whether updates have the whole row before.
         headers: Whether rows have headers.
+        origin: What rows say of where they are from; None: nothing.
     """
 
     oid: int
@@ -40,13 +44,18 @@ class RowShape:
     picks: tuple[int, ...] | None
     key: tuple[str, ...]
     key_at: tuple[int, ...]
+    given_key: tuple[str, ...]
+    identity_at: tuple[int, ...]
     order: Order | None = field(compare=False)
     before: bool = False
     headers: bool = False
+    origin: TableOrigin | None = None
 
-    def key_of(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the texts of a row's key."""
-        return tuple([values[at] for at in self.key_at])
+    def logged(self, values: Sequence[Any], places: Sequence[int]) -> tuple[Any, ...]:
+        """Return the texts of columns, by their places among `fields`, of all that the log has."""
+        if self.picks is None:
+            return tuple([values[at] for at in places])
+        return tuple([values[self.picks[at]] for at in places])
 
     def batch(
         self,
@@ -56,17 +65,31 @@ class RowShape:
         before: Sequence[pa.Array] | None = None,
         has_before: Sequence[bool] = (),
         headers: pa.Array | None = None,
+        origins: pa.Array | None = None,
     ) -> pa.RecordBatch:
         """Return rows with their reserved columns. The columns are the same for every batch of a
-        table's version: rows that were read have no row before.
+        table's version: rows that were read have no row before. `origins` are those that `origin`
+        makes.
         """
-        reserved = reserved_fields(self.fields, before=self.before, headers=self.headers)
+        source = None if self.origin is None else ORIGIN_TYPE
+        reserved = reserved_fields(
+            self.fields, before=self.before, headers=self.headers, source=source
+        )
         arrays = [*columns, ops, stamps]
         if self.before:
             arrays.append(_before(pa.struct(self.fields), before, has_before, len(ops)))
         if self.headers:
             arrays.append(pa.nulls(len(ops), HEADERS.type) if headers is None else headers)
+        if self.origin is not None:
+            arrays.append(origins)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*self.fields, *reserved]))
+
+    def snapshot_batch(self, rows: pa.RecordBatch, stamp: int, lsn: int) -> pa.RecordBatch:
+        """Return rows that were read at a time, as they were at a place in the log."""
+        count, origin = rows.num_rows, self.origin
+        origins = None if origin is None else origin.of_snapshot(lsn, count)
+        ops, stamps = snapshot_columns(count, stamp)
+        return self.batch(rows.columns, ops, stamps, origins=origins)
 
 
 def _before(
@@ -88,6 +111,7 @@ class Group:
         self._rows: list[Sequence[bytes | None]] = []
         self._before: list[Sequence[bytes | None] | None] = []
         self._missing: dict[int, str] = {}
+        self._origins: list[ChangeOrigin] = []
         self._nothing = (None,) * len(shape.fields)
 
     def __len__(self) -> int:
@@ -97,11 +121,14 @@ class Group:
         self,
         op: int,
         stamp: int,
+        origin: ChangeOrigin,
         row: Sequence[bytes | None],
         before: Sequence[bytes | None] | None = None,
         missing: str = "",
     ) -> None:
         """Add a change."""
+        if self.shape.origin is not None:
+            self._origins.append(origin)
         if missing:
             self._missing[len(self._ops)] = missing
         self._ops.append(op)
@@ -110,9 +137,9 @@ class Group:
         if self.shape.before:
             self._before.append(before)
 
-    def truncate(self, stamp: int) -> None:
+    def truncate(self, stamp: int, origin: ChangeOrigin) -> None:
         """Add that the table was emptied: a row of nothing."""
-        self.add(Op.TRUNCATE, stamp, self._nothing)
+        self.add(Op.TRUNCATE, stamp, origin, self._nothing)
 
     def batch(self) -> pa.RecordBatch:
         """Return the changes as a batch."""
@@ -128,6 +155,7 @@ class Group:
             before,
             has_before,
             self._headers() if self._missing else None,
+            None if shape.origin is None else shape.origin.of_log(self._origins),
         )
 
     def _typed(self, rows: list[Sequence[bytes | None]]) -> list[pa.Array]:

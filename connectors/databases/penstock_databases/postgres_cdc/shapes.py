@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -16,8 +16,10 @@ import pyarrow as pa
 from penstock_connector import ConfigError, Pattern
 from penstock_connector.tables.columns import Shape
 from penstock_connector.tables.names import TableId
+from penstock_databases.cdc.message_keys import PATH, MessageKeys
 from penstock_databases.dialect import Connection
 from penstock_databases.names import POSTGRESQL
+from penstock_databases.postgres_cdc.origins import TableOrigin
 from penstock_databases.postgres_cdc.pgoutput import Relation, RelationColumn
 from penstock_databases.postgres_cdc.progress import order_of
 from penstock_databases.postgres_cdc.publication import Published
@@ -51,7 +53,16 @@ _KEY: Final = (
     "FROM pg_catalog.pg_index i WHERE i.indrelid = %s AND i.indisvalid "
     "AND (i.indisprimary OR i.indisreplident) ORDER BY i.indisprimary DESC LIMIT 1"
 )
-_IDENTITY: Final = "SELECT relreplident FROM pg_catalog.pg_class WHERE oid = %s"
+_IDENTITY: Final = (
+    "SELECT CASE WHEN c.relreplident <> 'f' THEN ARRAY(SELECT a.attname::text "
+    "FROM pg_catalog.pg_index i "
+    "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
+    "WHERE i.indrelid = c.oid AND CASE c.relreplident WHEN 'd' THEN i.indisprimary "
+    "WHEN 'i' THEN i.indisreplident ELSE false END) END "
+    "FROM pg_catalog.pg_class c WHERE c.oid = %s"
+)
+"""The columns that the log has of a row before a change; null: all."""
+
 _RESERVED: Final = "__"
 
 _log = logging.getLogger(__name__)
@@ -65,11 +76,15 @@ class Naming:
         prefix: Put before datasets, with a dot.
         hidden: Columns `schema.table.column` that are left out.
         headers: Rows have headers.
+        keys: Keys of rows that are not those of their tables.
+        database: What rows say of where they are from; empty: nothing.
     """
 
     prefix: str = ""
     hidden: tuple[Pattern, ...] = ()
     headers: bool = False
+    keys: MessageKeys = field(default_factory=MessageKeys)
+    database: str = ""
 
     def dataset(self, table: TableId) -> str:
         """Return the dataset of a table."""
@@ -113,7 +128,8 @@ class Shapes:
             key = in_identity if relation.identity in "di" else ()
         picks = None if len(picked) == len(relation.columns) else tuple(picked)
         full = relation.identity == "f"
-        return self._shape(relation.oid, table, fields, picks, key, before=full)
+        logged = None if full else [c.name for c in relation.columns if c.in_identity]
+        return self._shape(relation.oid, table, fields, picks, key, logged)
 
     def of_table(self, connection: Connection, found: Published) -> RowShape | None:
         """Return the shape of rows that are read; None when the table is gone."""
@@ -129,8 +145,8 @@ class Shapes:
         self._tell_generated(found, [c.name for c in known.columns if c.generated])
         key = _key(connection, found.oid)
         rows = connection.execute(_IDENTITY, (found.oid,))
-        full = bool(rows) and rows[0][0] in {"f", b"f"}
-        return self._shape(found.oid, found.table, fields, None, key, before=full)
+        logged = rows[0][0] if rows else []
+        return self._shape(found.oid, found.table, fields, None, key, logged)
 
     def _tell_generated(self, found: Published, names: Sequence[str]) -> None:
         """Tell once of a table's columns that are not in the log, and so in no row."""
@@ -150,9 +166,11 @@ class Shapes:
         fields: Sequence[pa.Field],
         picks: tuple[int, ...] | None,
         key: tuple[str, ...],
-        *,
-        before: bool,
+        logged: Sequence[str] | None,
     ) -> RowShape:
+        """Return a shape; `logged` are the columns that the log has of a row before a change, None:
+        all.
+        """
         names = [field.name for field in fields]
         dataset = self.naming.dataset(table)
         for name in names:
@@ -163,6 +181,7 @@ class Shapes:
                     fix="Leave it out by `column.exclude.list`.",
                     config_path="column.exclude.list",
                 )
+        given_key = self._given_key(table, names, logged)
         hidden = [name for name in key if name not in names]
         if hidden:
             raise ConfigError(
@@ -173,9 +192,41 @@ class Shapes:
             )
         at = tuple(names.index(name) for name in key)
         order = order_of([fields[place] for place in at])
+        database = self.naming.database
         return RowShape(
-            oid, dataset, tuple(fields), picks, key, at, order, before, self.naming.headers
+            oid,
+            dataset,
+            tuple(fields),
+            picks,
+            key,
+            at,
+            key if given_key is None else given_key,
+            tuple(dict.fromkeys((*at, *map(names.index, given_key or ())))),
+            order,
+            before=logged is None,
+            headers=self.naming.headers,
+            origin=TableOrigin(database, table) if database else None,
         )
+
+    def _given_key(
+        self, table: TableId, names: Sequence[str], logged: Sequence[str] | None
+    ) -> tuple[str, ...] | None:
+        """Return the key that is named for a table; None: its own.
+
+        Raises:
+            ConfigError: `cdc.key_column`; `cdc.key_not_logged`: deletes would have no key.
+        """
+        key = self.naming.keys.key_of(str(table), names)
+        missing = [] if key is None or logged is None else [c for c in key if c not in logged]
+        if missing:
+            raise ConfigError(
+                "cdc.key_not_logged",
+                f"{PATH!r} names {missing[0]!r} for {table}, of which the log has nothing for "
+                f"deleted rows: the replica identity is {', '.join(logged or ()) or 'empty'}",
+                fix=f"Run ALTER TABLE {table} REPLICA IDENTITY FULL.",
+                config_path=PATH,
+            )
+        return key
 
     def _field(self, connection: Connection, column: RelationColumn) -> pa.Field:
         native = _WELL_KNOWN.get(column.type_oid)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from penstock_connector import ApplyAction, Batch, Dataset, Partition, RetriableError, Source
+from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
-from penstock_databases.cdc.rows import snapshot_columns
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.cdc.waiting import Bell, Every
 from penstock_databases.dialects import DIALECTS
@@ -21,6 +21,7 @@ from penstock_databases.postgres_cdc.changes import Changes, Limits
 from penstock_databases.postgres_cdc.chunks import TableChunk, moment
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.offsets import lsn_of, to_offset
+from penstock_databases.postgres_cdc.origins import ORIGIN_TYPE
 from penstock_databases.postgres_cdc.progress import Moment
 from penstock_databases.postgres_cdc.rows import RowShape
 from penstock_databases.postgres_cdc.shapes import Naming, logged_fields
@@ -83,9 +84,10 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
                 table: Dataset(str(table), naming.dataset(table), selected=config.wanted(table))
                 for table in dialect.tables(connection, ("TABLE",))
             }
-            yield from with_columns(
+            found = with_columns(
                 datasets, dialect, connection, lambda shape: logged_fields(shape, naming)
             )
+            yield from map(envelopes_of(config).dataset, found) if config.wraps else found
         finally:
             connection.close()
 
@@ -108,7 +110,8 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         """Take the configuration."""
         super().init(config)
         self._ready: deque[Batch] = deque()
-        self._messages: deque[bytes] = deque()
+        self._messages: deque[tuple[bytes, int]] = deque()
+        self._envelopes = envelopes_of(config) if config.wraps else None
         self._sessions = Sessions(config)
         self._bell = Bell()
         self._snapshot: Snapshot[int, Moment] | None = None
@@ -143,7 +146,8 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             return None
         batch = self._ready.popleft()
         self._awaits = self._awaits or batch.await_commit
-        return self.config.adjustments.apply(batch)
+        batch = self.config.adjustments.apply(batch)
+        return self._envelopes.wrap(batch, time.time_ns()) if self._envelopes else batch
 
     def wait(self, timeout: float) -> None:
         """Block until the log has more, or something else is due."""
@@ -298,6 +302,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             table=self._tables.find(work.table),
             shapes=self._tables.shapes,
             required=frozenset(required),
+            statement=self._tables.statement_of(work.table),
         )
 
     def _give_piece(self, stream: Stream) -> bool:
@@ -319,7 +324,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         self._progress.settle(piece.window.place)
         rows, shape = piece.rows, piece.shape
         if rows.num_rows:
-            made = shape.batch(rows.columns, *snapshot_columns(rows.num_rows, piece.stamp))
+            made = shape.snapshot_batch(rows, piece.stamp, piece.window.place.number)
             self._ready.append(self._batch(shape, made, offset=True))
         else:
             self._ready.append(self._batch(offset=True))
@@ -353,9 +358,9 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
                 if not messages:
                     return False
             while messages:
-                if guarded and self._is_held(messages[0]):
+                if guarded and self._is_held(messages[0][0]):
                     return False
-                changes.take(messages.popleft())
+                changes.take(*messages.popleft())
                 if changes.is_full():
                     return True
 
@@ -402,6 +407,11 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             partition=self._partition,
             offset=place,
             dataset="" if shape is None else shape.dataset,
-            key_columns=() if shape is None else shape.key,
+            key_columns=() if shape is None else shape.given_key,
             await_commit=awaits,
         )
+
+
+def envelopes_of(config: PostgresCdcConfig) -> Envelopes:
+    """Return what wraps the rows of a database."""
+    return config.envelopes("postgresql", ORIGIN_TYPE)

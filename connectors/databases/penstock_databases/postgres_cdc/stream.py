@@ -42,6 +42,7 @@ _SESSION: Final = (
 
 _DATA: Final = ord("w")
 _KEEPALIVE: Final = ord("k")
+_place = struct.Struct(">xQ").unpack_from
 _keepalive = struct.Struct(">xQQB").unpack_from
 _status = struct.Struct(">cQQQQB").pack
 
@@ -88,9 +89,11 @@ class Stream:
         self._keeper = threading.Thread(target=self._keep, name=f"cdc-{self._slot}", daemon=True)
         self._keeper.start()
 
-    def read(self, most: int) -> list[bytes]:
-        """Return messages that are there, at most so many; does not block."""
-        found: list[bytes] = []
+    def read(self, most: int) -> list[tuple[bytes, int]]:
+        """Return messages that are there and their places in the log, at most so many; does not
+        block.
+        """
+        found: list[tuple[bytes, int]] = []
         with self._lock, telling(self._where):
             get, take = self._server.get_copy_data, found.append
             fed = False
@@ -98,7 +101,7 @@ class Stream:
                 size, data = get(1)
                 if size > 0:
                     if data[0] == _DATA:
-                        take(bytes(data[25:]))
+                        take((bytes(data[25:]), _place(data)[0]))
                     elif data[0] == _KEEPALIVE:
                         self._kept(data)
                 elif size < 0:

@@ -47,7 +47,13 @@ class Tables:
         self.followed = set(followed)
         self.progress = progress
         self.shapes = Shapes(
-            Naming(config.topic_prefix, config.hidden(), config.toast_missing == "null")
+            Naming(
+                config.topic_prefix,
+                config.hidden(),
+                config.toast_missing == "null",
+                config.message_keys,
+                config.target().database if config.wraps else "",
+            )
         )
         self._config = config
         self._connection: Connection | None = None
@@ -84,6 +90,7 @@ class Tables:
         born = frozenset() if first else frozenset(added) - before
         for oid in added:
             self._follow(oid, born=self._everything and oid in born)
+        self.keep_partial()  # the configuration may have been another one
         return bool(added)
 
     def leave_out(self, connection: Connection) -> None:
@@ -104,6 +111,16 @@ class Tables:
         """Plan to read all tables."""
         self.followed.update(self._published)
         self.progress.add(self._published, keep=again)
+        self.keep_partial()
+
+    def keep_partial(self) -> None:
+        """Leave out no change of tables of which a statement reads only some rows."""
+        self.progress.keep_all([oid for oid in self.progress.work if self.statement_of(oid)])
+
+    def statement_of(self, oid: int) -> str:
+        """Return what is read in place of a table; empty: the table."""
+        found = self._published.get(oid)
+        return "" if found is None else self._config.snapshot_statements.get(str(found.table), "")
 
     # ── what the log tells ───────────────────────────────────────────────────────────────────────
 
@@ -142,3 +159,4 @@ class Tables:
         self.followed.add(oid)
         if self._reads and not born:
             self.progress.add([oid])
+            self.keep_partial()

@@ -238,3 +238,26 @@ def test_coordinates_are_columns_where_rows_have_them(tmp_path):
     with pytest.raises(ConfigError) as caught:
         map_columns(config, pa.schema([("v", pa.int64())]), ())
     assert caught.value.code == "jdbc.no_coordinates"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"insert_mode": "upsert", "pk_mode": "record_key"},
+     {"delete_enabled": True, "pk_mode": "record_key"}],
+)  # fmt: skip
+def test_envelopes_never_change_rows_of_a_table_by_their_key(keys):
+    from penstock_connector import SchemaError
+    from penstock_connector.tables.mapping import map_columns
+
+    row = pa.struct([("id", pa.int64())])
+    schema = pa.schema([("before", row), ("after", row), ("source", row), ("op", pa.string()),
+                        ("__key", row)])  # fmt: skip
+    with pytest.raises(SchemaError) as caught:
+        map_columns(JdbcSinkConfig(connection_url="", **keys), schema, (), dataset="shop.d.t")
+    assert caught.value.code == "jdbc.envelope"
+    assert "shop.d.t" in caught.value.message
+    assert "ExtractNewRecordState" in caught.value.fix
+    added = map_columns(JdbcSinkConfig(connection_url=""), schema, ())
+    assert [one.field.name for one in added.others] == ["before", "after", "source", "op"]
+    map_columns(JdbcSinkConfig(connection_url="", **keys), pa.schema([("op", pa.string()),
+                ("__key", row)]), ())  # fmt: skip

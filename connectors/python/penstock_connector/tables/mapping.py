@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock_connector import ConfigError, SchemaError
 from penstock_connector.tables.changes import Verb
 from penstock_connector.tables.config import COORDINATES, TableKeys
+from penstock_connector.tables.envelopes import UNWRAP, is_envelope
 
 KEY: Final = "__key"
 OP: Final = "__op"
@@ -64,8 +65,15 @@ def map_columns(
 
     Raises:
         ConfigError: `no_key`, `pk_fields`, `no_coordinates`.
-        SchemaError: `no_such_field`, `no_columns`.
+        SchemaError: `no_such_field`, `no_columns`, `envelope`.
     """
+    if (config.verb is not Verb.INSERT or config.delete_enabled) and is_envelope(schema):
+        raise SchemaError(
+            config.code("envelope"),
+            f"{dataset or 'the rows'}: rows are Debezium's envelopes, whose rows are in `after`; "
+            "`insert.mode` or `delete.enabled` would change rows of the table by envelopes",
+            fix=UNWRAP,
+        )
     found = _key_columns(config, schema, key_columns, dataset)
     key = tuple(MappedColumn(one.field.with_name(cased(one.field.name)), one.path) for one in found)
     taken = {one.field.name for one in key}

@@ -1,0 +1,109 @@
+"""Keys that the sources of changes share: the form of rows, their keys, what a snapshot reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import pyarrow as pa
+
+from penstock_connector import key
+from penstock_connector.reach import Reaching
+from penstock_databases.cdc.envelopes import FORMATS, Envelopes, check_format
+from penstock_databases.cdc.message_keys import MessageKeys
+from penstock_databases.cdc.row_adjustments import OPERATIONS
+from penstock_databases.cdc.snapshot_statements import read_statements
+
+
+@dataclass(frozen=True)
+class ChangeKeys(Reaching):
+    """What rows of changes look like."""
+
+    names_ignore_case: ClassVar[bool] = False
+
+    topic_prefix: str = key(
+        "",
+        doc="Put before datasets: `prefix.database.table`, of PostgreSQL `prefix.schema.table`.",
+    )
+    output_format: str = key(
+        "penstock",
+        choices=FORMATS,
+        doc="`penstock`: rows of tables, with `__op`; `debezium`: envelopes with `before`, "
+        "`after`, `source`, `op`.",
+    )
+    tombstones_on_delete: bool | None = key(
+        None,
+        doc="With `output.format=debezium`: whether a delete is followed by a row without a value "
+        "(default `true`).",
+    )
+    skipped_operations: tuple[str, ...] = key(
+        (),
+        type="list",
+        choices=OPERATIONS,
+        doc="Operations that give no rows: c(reate), u(pdate), d(elete), t(runcate). Empty: "
+        "`none`, and with `output.format=debezium` `t`.",
+    )
+    message_key_columns: str = key(
+        "",
+        doc="Keys of rows in place of primary keys: `table:column,column;table:column`; tables as "
+        "regexes of their full names.",
+    )
+    snapshot_select_statement_overrides: tuple[str, ...] = key(
+        (), doc="Full names of tables whose reading gives the rows of a statement only."
+    )
+    snapshot_select_statements: Mapping[str, str] = key(
+        name="snapshot.select.statement.overrides.*",
+        doc="The statement of a table: `snapshot.select.statement.overrides.shop.orders=SELECT * "
+        "FROM shop.orders WHERE …`.",
+    )
+
+    def check_changes(self) -> None:
+        """Refuse what contradicts itself.
+
+        Raises:
+            ConfigError: `config.missing`, `config.invalid_value`, `config.bad_pattern`.
+        """
+        check_format(self.output_format, self.topic_prefix)
+        self.message_keys  # noqa: B018 - raises for what has another form
+        self.snapshot_statements  # noqa: B018 - as above
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the keys that are set and have no effect, and why."""
+        if self.wraps or not self.tombstones_on_delete:
+            return {}
+        why = "a delete is one row unless `output.format=debezium`; on topics of Kafka it is a "
+        return {"tombstones.on.delete": f"{why}tombstone"}
+
+    @property
+    def wraps(self) -> bool:
+        """Whether rows are envelopes."""
+        return self.output_format == "debezium"
+
+    def envelopes(self, connector: str, source: pa.StructType) -> Envelopes:
+        """Return what wraps rows.
+
+        Args:
+            connector: `source.connector`.
+            source: The type of the column that says where a row is from.
+        """
+        tombstones = self.tombstones_on_delete is not False
+        return Envelopes.of(connector, self.topic_prefix, source, tombstones=tombstones)
+
+    @property
+    def operations_skipped(self) -> tuple[str, ...]:
+        """Operations that give no rows. Consumers of Debezium do not expect truncates."""
+        return self.skipped_operations or (("t",) if self.wraps else ())
+
+    @cached_property
+    def message_keys(self) -> MessageKeys:
+        """The keys of rows that are not those of their tables."""
+        return MessageKeys.parse(self.message_key_columns, ignore_case=self.names_ignore_case)
+
+    @cached_property
+    def snapshot_statements(self) -> Mapping[str, str]:
+        """Statements that are read in place of tables, by their full names."""
+        return read_statements(
+            self.snapshot_select_statement_overrides, self.snapshot_select_statements
+        )

@@ -1,0 +1,71 @@
+"""Where in the log rows are from, as the block `source` of Debezium's envelopes tells it. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from penstock_connector.tables.names import TableId
+
+ORIGIN_TYPE: Final = pa.struct([
+    ("snapshot", pa.string()), ("db", pa.string()), ("sequence", pa.string()),
+    ("schema", pa.string()), ("table", pa.string()), ("txId", pa.int64()), ("lsn", pa.int64()),
+    ("xmin", pa.int64()),
+])  # fmt: skip
+
+
+class ChangeOrigin(NamedTuple):
+    """Where a change stands.
+
+    Attributes:
+        xid: Its transaction.
+        lsn: Its place in the log.
+        last_lsn: Behind the transaction before it; 0: unknown.
+    """
+
+    xid: int
+    lsn: int
+    last_lsn: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableOrigin:
+    """A table, as the origin of rows."""
+
+    database: str
+    table: TableId
+
+    def of_log(self, changes: Sequence[ChangeOrigin]) -> pa.StructArray:
+        """Return where changes are from."""
+        xids, lsns, _ = zip(*changes, strict=True)
+        sequence = [
+            json.dumps(
+                [str(one.last_lsn) if one.last_lsn else None, str(one.lsn)], separators=(",", ":")
+            )
+            for one in changes
+        ]
+        columns = {"txId": pa.array(xids, pa.int64()), "lsn": pa.array(lsns, pa.int64())}
+        columns["sequence"] = pa.array(sequence, pa.string())
+        return self._struct("false", columns, len(changes))
+
+    def of_snapshot(self, lsn: int, count: int) -> pa.StructArray:
+        """Return where rows are from that were read of the table as it was at a place."""
+        lsns = pa.repeat(pa.scalar(lsn, pa.int64()), count)
+        return self._struct("true", {"lsn": lsns}, count)
+
+    def _struct(self, snapshot: str, columns: dict[str, pa.Array], count: int) -> pa.StructArray:
+        texts = {
+            "snapshot": snapshot,
+            "db": self.database,
+            "schema": self.table.schema,
+            "table": self.table.name,
+        }
+        columns |= {name: pa.repeat(text, count) for name, text in texts.items()}
+        return pa.StructArray.from_arrays(
+            [columns.get(field.name, pa.nulls(count, field.type)) for field in ORIGIN_TYPE],
+            fields=list(ORIGIN_TYPE),
+        )
