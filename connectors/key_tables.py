@@ -112,7 +112,7 @@ CHANGE_SOURCES: Final[Mapping[str, type[WithCompatibilityKeys]]] = {
 }
 ONLY_HERE: Final = frozenset({
     "connection.url", "connection.user", "connection.password", "connection.attempts",
-    "connection.backoff.ms", "include.before", "max.batch.bytes", "offset.lost",
+    "connection.backoff.ms", "include.before", "max.batch.bytes", "offset.lost", "output.format",
     "replica.identity.missing", "slot.drop.on.delete", "snapshot.parallelism",
     "table.poll.interval.ms", "toast.missing", "zero.dates",
 })  # fmt: skip

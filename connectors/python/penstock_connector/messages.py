@@ -18,6 +18,7 @@ Codes of errors begin with the name of the broker: `kafka.key_changed`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from penstock_connector._errors import (
     SchemaError,
 )
 from penstock_connector._values import Op
+from penstock_connector.envelopes import envelope_name
 from penstock_connector.header_converters import HeaderConverter
 from penstock_converters import (
     ConversionError,
@@ -52,7 +54,7 @@ from penstock_converters import (
 )
 from penstock_converters.framing import FramedConverter
 from penstock_converters.headers.types import format_header_types, parse_header_types
-from penstock_values.semantic_types import SEMANTIC_TYPE_KEY, semantic_type
+from penstock_values.semantic_types import SEMANTIC_TYPE_KEY, schema_name, semantic_type
 
 OP: Final = "__op"
 KEY: Final = "__key"
@@ -349,7 +351,8 @@ class MessageEncoder:
     ) -> None:
         self._system, self._topic, self._schema = system, topic, schema
         self._key, self._value, self._headers = converters
-        self._data = [field for field in schema if field.name not in RESERVED]
+        self._data = [_named(field) for field in schema if field.name not in RESERVED]
+        self._name = envelope_name(schema)
         self._keys = [schema.field(name) for name in key_columns if name in schema.names]
         known = semantic_type(schema.field(HEADERS)) if HEADERS in schema.names else ""
         self._header_types = parse_header_types(known)
@@ -361,7 +364,8 @@ class MessageEncoder:
         bad: list[BadMessage] = []
         dead = self._deletes(rows, bad)
         data = _struct([rows.column(field.name) for field in self._data], self._data)
-        values = self._encode(self._value, data, _value_field(self._data, self._value), dead, bad)
+        field = _with_name(_value_field(self._data, self._value), self._name)
+        values = self._encode(self._value, data, field, dead, bad)
         keys = self._keys_of(rows, bad)
         bad += [
             BadMessage(index, _delete_without_key(self._system))
@@ -418,7 +422,7 @@ class MessageEncoder:
         none = pa.array(np.zeros(rows.num_rows, bool))
         if KEY in rows.schema.names:
             key = rows.column(KEY)
-            field = self._schema.field(KEY)
+            field = _named(self._schema.field(KEY))
             if pa.types.is_null(key.type):
                 return pa.nulls(rows.num_rows, pa.binary())
             return self._encode(self._key, key, field, none, bad)
@@ -465,6 +469,15 @@ def _value_field(fields: Sequence[pa.Field], converter: Converter) -> pa.Field:
     if len(fields) == 1 and (fields[0].name in _WHOLE or not converter.takes_structs):
         return fields[0]
     return pa.field(VALUE, pa.struct(list(fields)), nullable=False)
+
+
+def _named(field: pa.Field) -> pa.Field:
+    """Return a field whose schema has the name that its source gave it."""
+    return _with_name(field, schema_name(field))
+
+
+def _with_name(field: pa.Field, name: str) -> pa.Field:
+    return field.with_metadata({b"connect.name": json.dumps(name)}) if name else field
 
 
 def _delete_without_key(system: str) -> DataError:

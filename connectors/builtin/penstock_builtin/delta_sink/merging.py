@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock_builtin.rowcolumns import OP
 from penstock_connector import ConfigError, Op, SchemaError
-from penstock_connector.tables.envelopes import UNWRAP, is_envelope
+from penstock_connector.envelopes import UNWRAP, is_envelope
 
 GONE: Final = "__penstock_gone"
 """Whether the row of a key is to be deleted."""

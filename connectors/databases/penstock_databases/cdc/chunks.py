@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock_connector import RetriableError
 from penstock_databases.cdc.progress import Key, P, T, Window, Work
+from penstock_databases.cdc.snapshot_statements import SnapshotStatement
 
 PIECE_BYTES: Final = 2 << 20
 """Bytes of a piece. Smaller ones cost more frames and offsets; larger ones take memory."""
@@ -64,6 +65,7 @@ class Chunk(ABC, Generic[T, P]):
         work: The reading of the table that it is a part of.
         after: The key after which it begins.
         size: About how many rows.
+        statement: What is read in place of the table; None: the table.
         place: Where in the log it is from; None until known.
         upto: Where it ends; None: at the table's end, when `bounded` is set.
         bounded: Whether `upto` is known.
@@ -76,10 +78,16 @@ class Chunk(ABC, Generic[T, P]):
     """
 
     def __init__(
-        self, work: Work[T], after: Key | None, size: int, wake: Callable[[], None]
+        self,
+        work: Work[T],
+        after: Key | None,
+        size: int,
+        wake: Callable[[], None],
+        statement: SnapshotStatement | None = None,
     ) -> None:
         """Take what to read; `wake` is called when there is something new."""
         self.work = work
+        self.statement = statement
         self.after = after
         self.size = size
         self.place: P | None = None
@@ -113,10 +121,14 @@ class Chunk(ABC, Generic[T, P]):
             for piece in self.read(connection):
                 self._put(piece)
         except BaseException as error:  # noqa: BLE001 - raised again by whoever takes the pieces
-            self.error = error
+            self.error = self.explained(error)
         finally:
             self.ended = True
             self._wake()
+
+    def explained(self, error: BaseException) -> BaseException:
+        """Return what is raised for an error of its reading."""
+        return error if self.statement is None else self.statement.explained(error)
 
     def fail(self, error: BaseException) -> None:
         """End it before it began."""

@@ -113,8 +113,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "statistics.metrics.enabled": _NOTES,
     "status.update.interval.ms": _NETWORK,
     "streaming.delay.ms": "the log is followed at once",
-    "time.precision.mode": "times have types with their own precision",
-    "tombstones.on.delete": "a delete is one row; on topics of Kafka it is a tombstone",
+    "time.precision.mode": "times have types of their own; in messages they are as with `connect`",
     "topic.cache.size": _NETWORK,
     "topic.heartbeat.prefix": "no rows tell of a heartbeat",
     "topic.transaction": "no rows tell of transactions; one is never divided",
@@ -142,10 +141,6 @@ REFUSED: Final[Mapping[str, tuple[str, str]]] = {
     "gtid.source.excludes": ("it would leave rows out", "Filter rows by a transform."),
     "gtid.source.filter.dml.events": ("it would leave rows out", "Filter rows by a transform."),
     "gtid.source.includes": ("it would leave rows out", "Filter rows by a transform."),
-    "message.key.columns": (
-        "rows have the keys of their tables",
-        "Use the transform ValueToKey for other keys.",
-    ),
     "replica.identity.autoset.values": (
         "tables are not altered here",
         "Run `ALTER TABLE … REPLICA IDENTITY …` once.",
@@ -154,10 +149,6 @@ REFUSED: Final[Mapping[str, tuple[str, str]]] = {
     "snapshot.include.collection.list": (
         "all wanted tables are read first",
         "Name them in `table.include.list`, and the others in a connector of their own.",
-    ),
-    "snapshot.select.statement.overrides": (
-        "all rows of a table are read",
-        "Filter rows by a transform.",
     ),
     "database.server.name": ("it is a key of Debezium 1", "Write `topic.prefix`."),
     "database.whitelist": ("it is a key of Debezium 1", "Write `database.include.list`."),
@@ -179,10 +170,9 @@ REFUSED_BELOW: Final[Mapping[str, tuple[str, str]]] = {
         "Set `connection.url` with the files of certificates.",
     ),
     "snapshot.mode.configuration.based.": ("there is no such mode", "See `snapshot.mode`."),
-    "snapshot.query.mode": ("all rows of a table are read", "Filter rows by a transform."),
-    "snapshot.select.statement.overrides.": (
-        "all rows of a table are read",
-        "Filter rows by a transform.",
+    "snapshot.query.mode": (
+        "statements are named by tables",
+        "Set `snapshot.select.statement.overrides`.",
     ),
 }
 
@@ -195,8 +185,7 @@ AS_HERE: Final[Mapping[str, frozenset[str]]] = {
     "snapshot.locking.mode": frozenset({"none"}),
     "sourceinfo.struct.maker": frozenset(),
     "table.ignore.builtin": frozenset({"true"}),
-    "time.precision.mode": frozenset({"adaptive", "adaptive_time_microseconds"}),
-    "tombstones.on.delete": frozenset({"false"}),
+    "time.precision.mode": frozenset({"connect"}),
     "topic.delimiter": frozenset({"."}),
     "topic.naming.strategy": frozenset(
         {

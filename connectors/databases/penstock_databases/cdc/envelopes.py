@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from penstock_connector import Batch, ConfigError, Dataset, Op
 from penstock_databases.cdc.rows import BEFORE, HEADERS, OP, SOURCE, TS_US
+from penstock_values.semantic_types import with_schema_name
 
 FORMATS: Final = ("penstock", "debezium")
 """Values of `output.format`."""
@@ -40,6 +41,12 @@ _CODES: Final = {
 }
 _TIMES: Final = (("ts_ms", 1_000_000), ("ts_us", 1_000), ("ts_ns", 1))
 _RESERVED: Final = "__"
+_SOURCE_NAMES: Final = {
+    "mysql": "io.debezium.connector.mysql.Source",
+    "mariadb": "io.debezium.connector.mariadb.Source",
+    "postgresql": "io.debezium.connector.postgresql.Source",
+}
+"""Names of the schemas of `source`, by connectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,10 @@ class Envelopes:
             columns[KEY] = _key(rows, batch.key_columns, emptied)
         if HEADERS.name in rows.schema.names:
             columns[HEADERS.name] = rows.column(HEADERS.name)
-        wrapped = pa.RecordBatch.from_pydict(columns)
+        schema = pa.schema(
+            [self._named(name, of.type, batch.dataset) for name, of in columns.items()]
+        )
+        wrapped = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
         if self.tombstones and batch.key_columns and deleted.any():
             wrapped = _with_tombstones(wrapped, deleted)
         return replace(batch, rows=wrapped, key_columns=())
@@ -114,6 +124,18 @@ class Envelopes:
             ]
         )
         return replace(found, schema=schema, key_columns=())
+
+    def _named(self, name: str, kind: pa.DataType, dataset: str) -> pa.Field:
+        """Return the field of a column; that of a struct has the name that its schema has."""
+        field = pa.field(name, kind)
+        match name:
+            case "before" | "after":
+                return with_schema_name(field, f"{dataset}.Value")
+            case "source":
+                return with_schema_name(field, _SOURCE_NAMES[self.connector])
+            case _ if name == KEY:
+                return with_schema_name(field, f"{dataset}.Key")
+        return field
 
     def _source(self, rows: pa.RecordBatch) -> pa.StructArray:
         given = rows.column(SOURCE)

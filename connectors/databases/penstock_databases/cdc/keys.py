@@ -14,7 +14,7 @@ from penstock_connector.reach import Reaching
 from penstock_databases.cdc.envelopes import FORMATS, Envelopes, check_format
 from penstock_databases.cdc.message_keys import MessageKeys
 from penstock_databases.cdc.row_adjustments import OPERATIONS
-from penstock_databases.cdc.snapshot_statements import read_statements
+from penstock_databases.cdc.snapshot_statements import SnapshotStatement, read_statements
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class ChangeKeys(Reaching):
         return MessageKeys.parse(self.message_key_columns, ignore_case=self.names_ignore_case)
 
     @cached_property
-    def snapshot_statements(self) -> Mapping[str, str]:
+    def snapshot_statements(self) -> Mapping[str, SnapshotStatement]:
         """Statements that are read in place of tables, by their full names."""
         return read_statements(
             self.snapshot_select_statement_overrides, self.snapshot_select_statements

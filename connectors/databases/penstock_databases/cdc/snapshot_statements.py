@@ -7,16 +7,49 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from penstock_connector import ConfigError
+from penstock_connector import ConfigError, ConnectorError, RetriableError
 
 PATH: Final = "snapshot.select.statement.overrides"
 _SELECT: Final = re.compile(r"(?:SELECT|WITH|\()\s?", re.IGNORECASE)
 
 
-def read_statements(tables: Sequence[str], statements: Mapping[str, str]) -> dict[str, str]:
-    """Return the statements by their tables, without a semicolon at their end.
+@dataclass(frozen=True, slots=True)
+class SnapshotStatement:
+    """What is read in place of a table.
+
+    Attributes:
+        table: The table, as `database.table` or `schema.table`.
+        text: The statement, without a semicolon at its end.
+    """
+
+    table: str
+    text: str
+
+    @property
+    def rows(self) -> str:
+        """What stands behind FROM, for a driver that formats parameters."""
+        return f"({self.text.replace('%', '%%')}\n) t"  # the line ends a comment at its end
+
+    def explained(self, error: BaseException) -> BaseException:
+        """Return the error of a reading that failed: what will not pass is the statement's."""
+        if not isinstance(error, ConnectorError) or isinstance(error, RetriableError):
+            return error
+        path = f"{PATH}.{self.table}"
+        return ConfigError(
+            "cdc.snapshot_statement",
+            f"{path!r} cannot be read in place of the table: {error.message}",
+            fix=f"Correct it; it has to give all columns of {self.table}.",
+            config_path=path,
+        )
+
+
+def read_statements(
+    tables: Sequence[str], statements: Mapping[str, str]
+) -> dict[str, SnapshotStatement]:
+    """Return the statements by their tables.
 
     Args:
         tables: The tables that have one, as `database.table` or `schema.table`.
@@ -43,7 +76,7 @@ def read_statements(tables: Sequence[str], statements: Mapping[str, str]) -> dic
                 fix=f"Write a SELECT of all columns of {table}.",
                 config_path=path,
             )
-        found[table] = text
+        found[table] = SnapshotStatement(table, text)
     for table in statements:
         if table not in found:
             raise ConfigError(
@@ -53,8 +86,3 @@ def read_statements(tables: Sequence[str], statements: Mapping[str, str]) -> dic
                 config_path=PATH,
             )
     return found
-
-
-def as_rows(statement: str) -> str:
-    """Return a statement as what stands behind FROM, for a driver that formats parameters."""
-    return f"({statement.replace('%', '%%')}\n) t"  # the line ends a comment at its end

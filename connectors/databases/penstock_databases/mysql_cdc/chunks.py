@@ -16,7 +16,7 @@ from penstock_connector.tables.names import TableId
 from penstock_databases.cdc import snapshot
 from penstock_databases.cdc.chunks import PIECE_BYTES, Chunk, Piece, StalledError
 from penstock_databases.cdc.progress import Key, Window, Work
-from penstock_databases.cdc.snapshot_statements import as_rows
+from penstock_databases.cdc.snapshot_statements import SnapshotStatement
 from penstock_databases.mysql.catalog import shape
 from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql.dialect import MysqlDialect
@@ -45,7 +45,6 @@ class TableChunk(Chunk[TableName, Place]):
     Args:
         floor: The place in the log that it must have.
         exact: Whether the server tells the exact place of a snapshot.
-        statement: What is read in place of the table; empty: the table.
     """
 
     def __init__(
@@ -54,13 +53,13 @@ class TableChunk(Chunk[TableName, Place]):
         after: Key | None,
         size: int,
         wake: Callable[[], None],
+        statement: SnapshotStatement | None = None,
         *,
         floor: int,
         exact: bool,
-        statement: str = "",
     ) -> None:
-        super().__init__(work, after, size, wake)
-        self.floor, self.exact, self.statement = floor, exact, statement
+        super().__init__(work, after, size, wake, statement)
+        self.floor, self.exact = floor, exact
 
     def read(self, connection: MysqlConnection) -> Iterator[Piece[TableName, Place]]:
         """Read it, as it was at one place in the log."""
@@ -177,17 +176,24 @@ class TableChunk(Chunk[TableName, Place]):
         window = Window(table, after, self.upto, place, exact)
         yield Piece(found, joined, window, stamp, done=self.upto is None)
 
+    def explained(self, error: BaseException) -> BaseException:
+        """Return what is raised for an error of its reading."""
+        return error if _is_altered(error) else super().explained(error)
+
     def _rows_of(self, found: Shape) -> str:
         """Return what stands behind FROM."""
-        return as_rows(self.statement) if self.statement else found.table.sql(MYSQL)
+        return self.statement.rows if self.statement else found.table.sql(MYSQL)
 
 
 def is_retriable(error: BaseException) -> bool:
     """Whether a chunk that failed so is read again; a table may be altered while it begins."""
-    altered = isinstance(error, ConnectorError) and (
-        "(1412)" in error.message or error.code == "sql.no_column"
-    )
-    return altered or snapshot.is_retriable(error)
+    dropped = isinstance(error, ConnectorError) and error.code == "sql.no_column"
+    return dropped or _is_altered(error) or snapshot.is_retriable(error)
+
+
+def _is_altered(error: BaseException) -> bool:
+    """Return whether a table was altered after the transaction of its chunk began."""
+    return isinstance(error, ConnectorError) and "(1412)" in error.message
 
 
 def chunk_key(found: Shape) -> tuple[Column, ...]:

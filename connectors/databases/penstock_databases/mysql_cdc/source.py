@@ -184,9 +184,9 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             after,
             self.config.snapshot_fetch_size,
             self.wake,
+            self.config.snapshot_statements.get(".".join(work.table)),
             floor=follower.track.floor,
             exact=self._origin.exact,
-            statement=self.config.snapshot_statements.get(".".join(work.table), ""),
         )
 
     def _elsewhere(self, now: Place) -> None:

@@ -20,7 +20,7 @@ from pyarrow import csv
 from penstock_connector import SchemaError
 from penstock_databases.cdc.chunks import PIECE_BYTES, Chunk, Piece, StalledError
 from penstock_databases.cdc.progress import Key, Window, Work
-from penstock_databases.cdc.snapshot_statements import as_rows
+from penstock_databases.cdc.snapshot_statements import SnapshotStatement
 from penstock_databases.failing import sql_error
 from penstock_databases.names import POSTGRESQL
 from penstock_databases.postgres_cdc.offsets import lsn_of
@@ -58,7 +58,6 @@ class TableChunk(Chunk[int, Moment]):
         table: The table; None: it is not published any more.
         shapes: Tells what its rows look like.
         required: Transactions that the chunk must see.
-        statement: What is read in place of the table; empty: the table.
 
     Attributes:
         rekeyed: The table has another key than the one by which its reading began.
@@ -70,16 +69,15 @@ class TableChunk(Chunk[int, Moment]):
         after: Key | None,
         size: int,
         wake: Callable[[], None],
+        statement: SnapshotStatement | None = None,
         *,
         table: Published | None,
         shapes: Shapes,
         required: frozenset[int],
-        statement: str = "",
     ) -> None:
-        super().__init__(work, after, size, wake)
+        super().__init__(work, after, size, wake, statement)
         self.rekeyed = False
         self._published, self._shapes, self._required = table, shapes, required
-        self._statement = statement
 
     def read(self, connection: PostgresqlConnection) -> Iterator[Piece[int, Moment]]:
         """Read it, as the transactions that it sees left it."""
@@ -176,7 +174,7 @@ class TableChunk(Chunk[int, Moment]):
         columns = ", ".join(f"t.{POSTGRESQL.quoted(name)}" for name in names)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         order = f" ORDER BY {key}" if key else ""
-        source = as_rows(self._statement) if self._statement else f"{_named(table)} t"
+        source = self.statement.rows if self.statement else f"{_named(table)} t"
         return f"SELECT {columns} FROM {source}{where}{order}"  # noqa: S608 - quoted names
 
     def _copy(self, connection: PostgresqlConnection, sql: str, *keys: Key | None) -> str:

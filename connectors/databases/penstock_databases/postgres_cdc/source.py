@@ -299,10 +299,10 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             after,
             self.config.snapshot_fetch_size,
             self.wake,
+            self._tables.statement_of(work.table),
             table=self._tables.find(work.table),
             shapes=self._tables.shapes,
             required=frozenset(required),
-            statement=self._tables.statement_of(work.table),
         )
 
     def _give_piece(self, stream: Stream) -> bool:

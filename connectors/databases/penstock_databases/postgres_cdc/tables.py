@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable
 
 from penstock_connector.tables.names import TableId
+from penstock_databases.cdc.snapshot_statements import SnapshotStatement
 from penstock_databases.dialect import Connection
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.pgoutput import Message, Relation
@@ -117,10 +118,10 @@ class Tables:
         """Leave out no change of tables of which a statement reads only some rows."""
         self.progress.keep_all([oid for oid in self.progress.work if self.statement_of(oid)])
 
-    def statement_of(self, oid: int) -> str:
-        """Return what is read in place of a table; empty: the table."""
+    def statement_of(self, oid: int) -> SnapshotStatement | None:
+        """Return what is read in place of a table; None: the table."""
         found = self._published.get(oid)
-        return "" if found is None else self._config.snapshot_statements.get(str(found.table), "")
+        return None if found is None else self._config.snapshot_statements.get(str(found.table))
 
     # ── what the log tells ───────────────────────────────────────────────────────────────────────
 

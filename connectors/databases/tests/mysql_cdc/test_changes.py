@@ -3,6 +3,8 @@
 import pytest
 
 from penstock_connector import Op
+from penstock_databases.mysql_cdc import MysqlCdc
+from penstock_databases.mysql_cdc.following import Halt
 
 from .conftest import BOTH
 
@@ -252,3 +254,26 @@ def test_the_server_saw_no_statement_that_a_name_smuggled_in(db, run):
     heads = [line.split("\t")[-1].lstrip() for line in log.read_text().splitlines()]
     assert not [head for head in heads if head.upper().startswith("DROP TABLE")]
     assert any(head.startswith("SELECT") and "DROP TABLE sentinel" in head for head in heads)
+
+
+def test_a_row_that_is_deleted_before_its_table_is_read_again_is_deleted(db, run, monkeypatch):
+    """The chunk does not have it, and the sink does: its delete comes, though it is older."""
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    db.sql("INSERT INTO t VALUES (1), (2), (3)")
+    with run(db.config()) as host:
+        host.until(lambda: len(host.rows) == 3)
+        host.settled(db)
+        offsets = {name: dict(fields) for name, fields in host.task.offsets.items()}
+    for fields in offsets.values():
+        fields["snapshot"] = {"work": [{"table": [db.name, "t"], "keep": True}], "windows": []}
+    db.sql("DELETE FROM t WHERE id = 2")
+    follow = MysqlCdc._follow
+
+    def follow_behind_the_chunk(source, follower, snapshot):
+        return Halt.EMPTY if source._progress.work else follow(source, follower, snapshot)
+
+    monkeypatch.setattr(MysqlCdc, "_follow", follow_behind_the_chunk)
+    with run(db.config(), offsets, host.mirror) as later:
+        later.settled(db)
+    assert "SNAPSHOT" in later.ops(f"{db.name}.t")
+    assert set(later.mirror[f"{db.name}.t"]) == {(1,), (3,)}

@@ -9,9 +9,9 @@ from typing import Final
 import pyarrow as pa
 
 from penstock_connector import ConfigError, SchemaError
+from penstock_connector.envelopes import UNWRAP, is_envelope
 from penstock_connector.tables.changes import Verb
 from penstock_connector.tables.config import COORDINATES, TableKeys
-from penstock_connector.tables.envelopes import UNWRAP, is_envelope
 
 KEY: Final = "__key"
 OP: Final = "__op"

@@ -6,6 +6,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock_values.semantic_types import schema_name
+
+_VALUE: Final = ".Value"
 _ROWS: Final = ("before", "after")
 
 UNWRAP: Final = (
@@ -22,3 +25,13 @@ def is_envelope(schema: pa.Schema) -> bool:
     structs = {name for name, kind in kinds.items() if pa.types.is_struct(kind)}
     has_code = "op" in kinds and pa.types.is_string(kinds["op"])
     return has_code and "source" in structs and not structs.isdisjoint(_ROWS)
+
+
+def envelope_name(schema: pa.Schema) -> str:
+    """Return the name of the schema of envelopes, beside that of the rows in them: a consumer of
+    Debezium knows envelopes by it. Empty for rows that are none, or whose source names nothing.
+    """
+    if not is_envelope(schema) or "after" not in schema.names:
+        return ""
+    name = schema_name(schema.field("after"))
+    return f"{name.removesuffix(_VALUE)}.Envelope" if name.endswith(_VALUE) else ""
