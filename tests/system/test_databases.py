@@ -176,6 +176,36 @@ def test_a_database_is_kept_equal_without_topics(shop: Shop, tmp_path: Path) -> 
         ended(process)
 
 
+def envelopes(shop: Shop, *transforms: dict[str, str]) -> dict[str, object]:
+    """A pipeline whose source gives Debezium's envelopes."""
+    names = [{"name": f"t{n}", **one} for n, one in enumerate(transforms)]
+    source = {**shop.changes, "output.format": "debezium", "topic.prefix": "at"}
+    return {"source": source, "transforms": names, "sink": shop.copies}
+
+
+def test_a_database_is_kept_equal_through_envelopes(shop: Shop, tmp_path: Path) -> None:
+    """The transform that takes rows out of Debezium's envelopes takes them out of ours."""
+    for name in TABLES:
+        shop.add_table(name)
+    document = envelopes(shop, {"type": "ExtractNewRecordState"})
+    with Pipeline(tmp_path, document).running() as process:
+        process.wait_for(lambda: shop.equal(*TABLES), SOON, "the tables to be copied")
+        live(shop)
+        process.wait_for(lambda: shop.equal(*TABLES, LATER), SOON, "the changes to be copied")
+        process.stop()
+        ended(process)
+
+
+def test_envelopes_do_not_replace_rows_of_tables(shop: Shop, tmp_path: Path) -> None:
+    """A table sink that is not given the rows in them says so, and names the transform."""
+    shop.add_table("order")
+    outcome = Pipeline(tmp_path, envelopes(shop), PLAIN).run()
+    assert outcome.code
+    assert "rows are Debezium's envelopes" in outcome.output
+    assert "ExtractNewRecordState" in outcome.output
+    assert not shop.target("order")
+
+
 def test_a_column_that_appears_is_handled_as_the_policy_says(shop: Shop, tmp_path: Path) -> None:
     """Three sinks of one topic: one fails with a code, one leaves the column out, one has it."""
     shop.sql("CREATE TABLE goods (id INT PRIMARY KEY, name VARCHAR(99))")
