@@ -83,7 +83,8 @@ openlineage.integration.enabled column.exclude.list column.include.list
 column.mask.hash.SHA-256.with.salt.x column.mask.with.12.chars column.propagate.source.type
 column.truncate.to.20.chars datatype.propagate.source.type decimal.handling.mode
 include.schema.changes include.schema.comments message.key.columns snapshot.lock.timeout.ms
-snapshot.select.statement.overrides snapshot.select.statement.overrides.* snapshot.tables.order.by.row.count table.ignore.builtin
+snapshot.select.statement.overrides snapshot.select.statement.overrides.*
+snapshot.tables.order.by.row.count table.ignore.builtin
 time.precision.mode unavailable.value.placeholder database.hostname database.password
 database.port database.query.timeout.ms database.user table.exclude.list table.include.list
 snapshot.locking.mode snapshot.mode converters heartbeat.interval.ms topic.delimiter
@@ -194,3 +195,12 @@ def test_a_misspelt_key_is_still_an_error():
     own = {key: value for key, value in MYSQL_TUTORIAL.items() if key != "tasks.max"}
     found = findings(MysqlCdc, {**own, "table.include.lst": "a.b"})
     assert found["table.include.lst"][0].code == "config.unknown_key"
+
+
+@pytest.mark.parametrize("name", ["tombstones.on.delete", "provide.transaction.metadata"])
+def test_keys_of_envelopes_say_so_where_rows_have_none(name):
+    own = {key: value for key, value in MYSQL_TUTORIAL.items() if key != "tasks.max"}
+    found = findings(MysqlCdc, {**own, name: "true"})
+    assert "output.format=debezium" in found[name][0].message
+    assert name not in findings(MysqlCdc, {**own, name: "true", "output.format": "debezium"})
+    assert name not in findings(MysqlCdc, {**own, name: "false"})

@@ -88,7 +88,6 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "offset.mismatch.strategy": "the position is always checked",
     "poll.dispatch.interval.ms": _QUEUES,
     "poll.interval.ms": "rows come as the server sends them",
-    "provide.transaction.metadata": "no rows tell of transactions; one is never divided",
     "query.fetch.size": "`snapshot.fetch.size` has the rows of a chunk",
     "queue.provider.type": _QUEUES,
     "read.only": "nothing is written to the database but to the tables of signals",
@@ -116,7 +115,8 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "time.precision.mode": "times have types of their own; in messages they are as with `connect`",
     "topic.cache.size": _NETWORK,
     "topic.heartbeat.prefix": "no rows tell of a heartbeat",
-    "topic.transaction": "no rows tell of transactions; one is never divided",
+    "topic.transaction": "no rows tell where a transaction begins and ends; its changes say which "
+    "one they are of (`provide.transaction.metadata`)",
     "use.nongraceful.disconnect": _NETWORK,
     "xmin.fetch.interval.ms": _NOTES,
 }
@@ -196,7 +196,6 @@ AS_HERE: Final[Mapping[str, frozenset[str]]] = {
     "unavailable.value.placeholder": frozenset(),
     "publish.via.partition.root": frozenset({"false"}),
     "signal.enabled.channels": frozenset({"source"}),
-    "provide.transaction.metadata": frozenset({"false"}),
     "include.schema.changes": frozenset({"false"}),
     "include.schema.comments": frozenset({"false"}),
     "skip.messages.without.change": frozenset({"false"}),

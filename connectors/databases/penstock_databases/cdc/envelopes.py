@@ -4,6 +4,7 @@
 |---|---|
 | `before`, `after` | the row before and after the change, as structs |
 | `source` | where the change is from: connector, table, place in the log |
+| `transaction` | which transaction, and the place in it; only where that is asked for |
 | `op` | `c` create, `u` update, `d` delete, `r` read by a snapshot, `t` truncate |
 | `ts_ms`, `ts_us`, `ts_ns` | when the change was read |
 | `__key` | the key, as a struct; not of tables without one |
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from penstock_connector import Batch, ConfigError, Dataset, Op
 from penstock_databases.cdc.rows import BEFORE, HEADERS, OP, SOURCE, TS_US
+from penstock_databases.cdc.transactions import TRANSACTION, TRANSACTION_TYPE
 from penstock_values.semantic_types import with_schema_name
 
 FORMATS: Final = ("penstock", "debezium")
@@ -57,8 +58,9 @@ class Envelopes:
         connector: Its name in `source`: `mysql`, `mariadb` or `postgresql`.
         name: `topic.prefix`.
         version: What is in `source.version`.
-        source: The type of the column `SOURCE` of rows.
+        source: The fields of `source` that are in the column `SOURCE` of rows.
         tombstones: A delete is followed by a row that is only its key.
+        transactions: The column has the transaction, too, which is a block of its own.
     """
 
     connector: str
@@ -66,13 +68,7 @@ class Envelopes:
     version: str
     source: pa.StructType
     tombstones: bool = True
-
-    @classmethod
-    def of(
-        cls, connector: str, prefix: str, source: pa.StructType, *, tombstones: bool
-    ) -> Envelopes:
-        """Return the envelopes of this version."""
-        return cls(connector, prefix, version("penstock"), source, tombstones)
+    transactions: bool = False
 
     def wrap(self, batch: Batch, now_ns: int) -> Batch:
         """Return a batch whose rows are envelopes. Its offset stays; rows that are no changes of a
@@ -92,6 +88,7 @@ class Envelopes:
             "before": _before(rows, value, deleted),
             "after": _masked(value, deleted | emptied),
             "source": self._source(rows),
+            **self._transaction(rows),
             "op": _codes(ops),
             **{name: pa.repeat(pa.scalar(now_ns // unit), len(ops)) for name, unit in _TIMES},
             OP.name: pa.repeat(pa.scalar(int(Op.UNSPECIFIED), OP.type), len(ops)),
@@ -119,6 +116,7 @@ class Envelopes:
                 ("before", value),
                 ("after", value),
                 ("source", pa.struct(self._source_fields())),
+                *([(TRANSACTION, TRANSACTION_TYPE)] if self.transactions else []),
                 ("op", pa.string()),
                 *((name, pa.int64()) for name, _ in _TIMES),
             ]
@@ -131,6 +129,8 @@ class Envelopes:
         match name:
             case "before" | "after":
                 return with_schema_name(field, f"{dataset}.Value")
+            case _ if name == TRANSACTION:
+                return with_schema_name(field, "event.block")
             case "source":
                 return with_schema_name(field, _SOURCE_NAMES[self.connector])
             case _ if name == KEY:
@@ -151,6 +151,12 @@ class Envelopes:
         found |= {field.name: given.field(at) for at, field in enumerate(given.type)}
         fields = self._source_fields()
         return pa.StructArray.from_arrays([found[field.name] for field in fields], fields=fields)
+
+    def _transaction(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
+        if not self.transactions:
+            return {}
+        given = rows.column(SOURCE)
+        return {TRANSACTION: given.field(given.type.get_field_index(TRANSACTION))}
 
     def _source_fields(self) -> list[pa.Field]:
         texts = [pa.field(name, pa.string()) for name in ("version", "connector", "name")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from typing import ClassVar
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from penstock_databases.cdc.envelopes import FORMATS, Envelopes, check_format
 from penstock_databases.cdc.message_keys import MessageKeys
 from penstock_databases.cdc.row_adjustments import OPERATIONS
 from penstock_databases.cdc.snapshot_statements import SnapshotStatement, read_statements
+from penstock_databases.cdc.transactions import with_transactions
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class ChangeKeys(Reaching):
         None,
         doc="With `output.format=debezium`: whether a delete is followed by a row without a value "
         "(default `true`).",
+    )
+    provide_transaction_metadata: bool = key(
+        False,
+        doc="With `output.format=debezium`: give changes the block `transaction` with `id`, "
+        "`total_order`, `data_collection_order`.",
     )
     skipped_operations: tuple[str, ...] = key(
         (),
@@ -71,15 +78,32 @@ class ChangeKeys(Reaching):
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and have no effect, and why."""
-        if self.wraps or not self.tombstones_on_delete:
+        if self.wraps:
             return {}
-        why = "a delete is one row unless `output.format=debezium`; on topics of Kafka it is a "
-        return {"tombstones.on.delete": f"{why}tombstone"}
+        unused = {}
+        if self.tombstones_on_delete:
+            unused["tombstones.on.delete"] = (
+                "a delete is one row unless `output.format=debezium`; on topics of Kafka it is a "
+                "tombstone"
+            )
+        if self.provide_transaction_metadata:
+            unused["provide.transaction.metadata"] = (
+                "rows tell of transactions only with `output.format=debezium`"
+            )
+        return unused
 
     @property
     def wraps(self) -> bool:
         """Whether rows are envelopes."""
         return self.output_format == "debezium"
+
+    def origin_type(self, of_connector: pa.StructType) -> pa.StructType | None:
+        """Return the type of what says where a row is from; None: nothing does."""
+        if not self.wraps:
+            return None
+        return (
+            with_transactions(of_connector) if self.provide_transaction_metadata else of_connector
+        )
 
     def envelopes(self, connector: str, source: pa.StructType) -> Envelopes:
         """Return what wraps rows.
@@ -88,8 +112,14 @@ class ChangeKeys(Reaching):
             connector: `source.connector`.
             source: The type of the column that says where a row is from.
         """
-        tombstones = self.tombstones_on_delete is not False
-        return Envelopes.of(connector, self.topic_prefix, source, tombstones=tombstones)
+        return Envelopes(
+            connector,
+            self.topic_prefix,
+            version("penstock"),
+            source,
+            tombstones=self.tombstones_on_delete is not False,
+            transactions=self.provide_transaction_metadata,
+        )
 
     @property
     def operations_skipped(self) -> tuple[str, ...]:

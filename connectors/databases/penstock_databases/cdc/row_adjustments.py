@@ -66,10 +66,16 @@ class RowAdjustments:
         adjusted = self._columns(self._operations(rows), table, frozenset(batch.key_columns))
         return batch if adjusted is rows else replace(batch, rows=adjusted)
 
-    def _operations(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    @property
+    def skipped_ops(self) -> frozenset[int]:
+        """The `__op` of rows that are left out."""
         gone = {int(op) for name in self.skipped if name in _OPS for op in _OPS[name]}
         if {int(Op.CREATE), int(Op.UPDATE)} <= gone:
             gone.add(int(Op.UPSERT))
+        return frozenset(gone)
+
+    def _operations(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        gone = self.skipped_ops
         if not gone:
             return rows
         ops = rows.column(_OP)

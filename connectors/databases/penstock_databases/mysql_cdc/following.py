@@ -349,7 +349,9 @@ class Follower:
         assert dump is not None  # noqa: S101 - the event came from there
         assert event is not None  # noqa: S101 - `read` took it
         file, pos = self.track.begin_of(event.end, event.size)
-        return EventOrigin(dump.server, self.track.txn, file, pos, self._thread)
+        before = self.track.before
+        begin = before.file, before.pos
+        return EventOrigin(dump.server, self.track.txn, file, pos, self._thread, begin)
 
     def _images(
         self, data: bytes | bytearray, at: int, width: int, table: Table, images: int

@@ -18,12 +18,17 @@ import pyarrow.compute as pc
 
 from penstock_connector import Batch, Op
 from penstock_databases.cdc.rows import BEFORE, SOURCE, reserved_fields, snapshot_columns
+from penstock_databases.cdc.transactions import (
+    TransactionCounter,
+    TransactionPlace,
+    transaction_column,
+)
 from penstock_databases.mysql_cdc.arena import Arena, Ints
 from penstock_databases.mysql_cdc.origins import (
-    ORIGIN_TYPE,
     EventOrigin,
     log_origins,
     snapshot_origins,
+    with_places,
 )
 from penstock_databases.mysql_cdc.position import Place
 from penstock_databases.mysql_cdc.rows import Layout
@@ -74,9 +79,12 @@ class Table:
         return SOURCE in self.schema.names
 
 
-def batch_schema(fields: tuple[pa.Field, ...], *, before: bool, origins: bool = False) -> pa.Schema:
-    """Return the schema of batches: the row, and the reserved columns."""
-    source = ORIGIN_TYPE if origins else None
+def batch_schema(
+    fields: tuple[pa.Field, ...], *, before: bool, source: pa.DataType | None = None
+) -> pa.Schema:
+    """Return the schema of batches: the row, and the reserved columns. `source` is the type of what
+    says where rows are from; None: nothing does.
+    """
     return pa.schema([*fields, *reserved_fields(fields, before=before, source=source)])
 
 
@@ -90,7 +98,8 @@ class Changes:
         ops: What was done.
         stamps: When, in microseconds.
         numbers: Where in the log.
-        origins: The same in the words of an envelope; None when nobody wants them.
+        events: Numbers of their events, in the order of the log.
+        origins: Where in the log, in the words of an envelope; None when nobody wants them.
     """
 
     columns: list[pa.Array]
@@ -98,6 +107,7 @@ class Changes:
     ops: Ops
     stamps: Ints
     numbers: Ints
+    events: Ints
     origins: pa.Array | None = None
 
     def kept(self, keep: npt.NDArray[np.bool_]) -> Changes:
@@ -109,6 +119,7 @@ class Changes:
             self.ops[keep],
             self.stamps[keep],
             self.numbers[keep],
+            self.events[keep],
             self.origins.filter(mask) if self.origins is not None else None,
         )
 
@@ -131,11 +142,18 @@ class _Pile:
     table: Table
     rows: bytearray = field(default_factory=bytearray)
     starts: array[int] = field(default_factory=lambda: array("q"))
-    events: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    events: list[tuple[int, int, int, int, int, int, int]] = field(default_factory=list)
     origins: list[EventOrigin] = field(default_factory=list)
 
     def add(
-        self, op: int, data: Any, stamp: int, number: int, skip: int, origin: EventOrigin | None
+        self,
+        op: int,
+        data: Any,
+        stamp: int,
+        number: int,
+        skip: int,
+        event: int,
+        origin: EventOrigin | None,
     ) -> int:
         """Add the rows of an event; returns how many there were, with those that are skipped."""
         at, first = len(self.rows), len(self.starts)
@@ -147,7 +165,7 @@ class _Pile:
         if left < count:
             del self.starts[first : first + (count - left) * images]
         if left:
-            self.events.append((op, first, left, stamp, number, count - left))
+            self.events.append((op, first, left, stamp, number, count - left, event))
             if origin is not None:
                 self.origins.append(origin)
         else:
@@ -156,7 +174,7 @@ class _Pile:
 
     def changes(self, *, before: bool) -> Changes:
         """Return all as columns."""
-        op, first, count, stamp, number, skipped = np.array(self.events, np.int64).T
+        op, first, count, stamp, number, skipped, event = np.array(self.events, np.int64).T
         ops = np.repeat(op, count).astype(np.int8)
         updated = ops == Op.UPDATE
         ends = np.cumsum(count)
@@ -175,7 +193,7 @@ class _Pile:
             name = self.table.database, self.table.name
             row_of = inside + np.repeat(skipped, count)
             origins = log_origins(name, self.origins, event_of, row_of)
-        found = Changes(columns, old, ops, stamps, numbers, origins)
+        found = Changes(columns, old, ops, stamps, numbers, np.repeat(event, count), origins)
         found = moved(found, self.table.identity) if old is not None else found
         if not before:
             found.before = None
@@ -220,7 +238,15 @@ def moved(changes: Changes, key: tuple[int, ...]) -> Changes:
     ]
     before = changes.before.take(pa.array(index, mask=first | second))
     origins = changes.origins.take(pa.array(index)) if changes.origins is not None else None
-    return Changes(columns, before, ops, changes.stamps[index], changes.numbers[index], origins)
+    return Changes(
+        columns,
+        before,
+        ops,
+        changes.stamps[index],
+        changes.numbers[index],
+        changes.events[index],
+        origins,
+    )
 
 
 class Gathering:
@@ -229,10 +255,27 @@ class Gathering:
     Attributes:
         bytes: Bytes of row images held.
         count: Rows held.
+        counter: Counts changes in their transactions; None: nobody asks.
     """
 
-    def __init__(self, *, before: bool) -> None:
+    def __init__(
+        self,
+        *,
+        before: bool,
+        counter: TransactionCounter | None = None,
+        uncounted: frozenset[int] = frozenset(),
+    ) -> None:
+        """Begin without rows.
+
+        Args:
+            before: Updates have the row before.
+            counter: Counts changes in their transactions.
+            uncounted: The `__op` of rows that do not count: they are left out later.
+        """
         self.bytes = self.count = 0
+        self.counter = counter
+        self._uncounted = uncounted
+        self._transactions: list[str] = []  # of events, by their numbers
         self._before = before
         self._piles: dict[tuple[str, str], _Pile] = {}
 
@@ -258,7 +301,10 @@ class Gathering:
         pile = self._piles.get(name)
         if pile is None:
             pile = self._piles[name] = _Pile(table)
-        count = pile.add(op, data, stamp, number, skip, origin)
+        event = len(self._transactions)
+        count = pile.add(op, data, stamp, number, skip, event, origin)
+        if self.counter is not None and origin is not None:
+            self._transactions.append(origin.transaction)
         if count > skip:
             self.bytes += len(data)
             self.count += count - skip
@@ -266,16 +312,36 @@ class Gathering:
 
     def take(self, settle: Settle) -> list[Batch]:
         """Return all as batches, none of them with an offset; nothing is held then."""
-        batches = []
+        found = []
         for pile in self._piles.values():
             if not pile.events:
                 continue
             changes = settle(pile.table, pile.changes(before=self._before))
             if len(changes.ops):
-                batches.append(changes.batch(pile.table))
+                found.append((pile.table, changes))
+        if self.counter is not None:
+            self._count(found, self.counter)
         self._piles.clear()
+        self._transactions.clear()
         self.bytes = self.count = 0
-        return batches
+        return [changes.batch(table) for table, changes in found]
+
+    def _count(self, found: list[tuple[Table, Changes]], counter: TransactionCounter) -> None:
+        """Give changes their places in transactions: in the order of the log, over all tables."""
+        events = np.concatenate([np.zeros(0, np.int64), *(one.events for _, one in found)])
+        places: list[list[TransactionPlace | None]] = [
+            [None] * len(changes.ops) for _, changes in found
+        ]
+        rows = [(at, row) for at, one in enumerate(places) for row in range(len(one))]
+        for number in np.argsort(events, kind="stable").tolist():
+            at, row = rows[number]
+            table, changes = found[at]
+            if int(changes.ops[row]) not in self._uncounted:
+                id_ = self._transactions[int(events[number])]
+                places[at][row] = counter.count(id_, f"{table.database}.{table.name}")
+        for (_, changes), one in zip(found, places, strict=True):
+            if changes.origins is not None:
+                changes.origins = with_places(changes.origins, transaction_column(one))
 
 
 # ── batches that are not rows of the log ─────────────────────────────────────────────────────────
@@ -287,7 +353,8 @@ def snapshot_batch(table: Table, rows: pa.RecordBatch, stamp: int, place: Place)
     if BEFORE in table.schema.names:
         columns.append(pa.nulls(rows.num_rows, table.schema.field(BEFORE).type))
     if table.has_origins:
-        columns.append(snapshot_origins((table.database, table.name), place, rows.num_rows))
+        name, kind = (table.database, table.name), table.schema.field(SOURCE).type
+        columns.append(snapshot_origins(name, place, rows.num_rows, kind))
     made = pa.RecordBatch.from_arrays(columns, schema=table.schema)
     return Batch(made, dataset=table.dataset, key_columns=table.key)
 
@@ -299,7 +366,10 @@ def truncate_batch(table: Table, stamp: int, origin: EventOrigin) -> Batch:
     nulls[width], nulls[width + 1] = pa.array([int(Op.TRUNCATE)], pa.int8()), pa.array([stamp])
     if table.has_origins:
         first = np.zeros(1, np.int64)
-        nulls[-1] = log_origins((table.database, table.name), [origin], first, first)
+        origins = log_origins((table.database, table.name), [origin], first, first)
+        if nulls[-1].type != origins.type:  # a statement is no part of a transaction
+            origins = with_places(origins, transaction_column([None]))
+        nulls[-1] = origins
     rows = pa.RecordBatch.from_arrays(nulls, schema=table.schema)
     return Batch(rows, dataset=table.dataset, key_columns=table.key)
 

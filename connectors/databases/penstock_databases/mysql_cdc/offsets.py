@@ -2,6 +2,7 @@ r"""The offset: where in the log, and how far the snapshot is. Plain values that
 
     {"file": "binlog.000004", "pos": 512, "gtid": "0-1-9", "server": "1/…",
      "rows": 0, "txn": "",                     rows given of the transaction that comes next
+     "counted": ["0-1-10", {"shop.orders": 7}],      changes given of it, where they are counted
      "lists": {"table.include.list": ["shop\\.orders"]},    which tables were meant
      "snapshot": {"work": [{"table": ["shop", "orders"], "last": ["i:41"], …}],
                   "windows": [{"table": […], "after": […], "upto": […], "file": …, "pos": …}]}}
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from penstock_connector import ConfigError
@@ -35,6 +37,8 @@ class Offset:
         progress: The snapshot.
         prepared: Where transactions begin that were prepared (XA) and not ended, by their names.
         lists: The lists that said which tables are meant; None: those of now.
+        counted: The transaction behind the place, where its changes are counted, and how many were
+            given of each table.
     """
 
     place: Place
@@ -44,6 +48,7 @@ class Offset:
     prepared: Mapping[str, Place] = field(default_factory=dict)
     progress: TableProgress = field(default_factory=TableProgress)
     lists: Lists | None = None
+    counted: tuple[str, Mapping[str, int]] = ("", MappingProxyType({}))
 
 
 def to_fields(offset: Offset) -> dict[str, Any]:
@@ -56,6 +61,8 @@ def to_fields(offset: Offset) -> dict[str, Any]:
     }
     if offset.rows:
         fields |= {"rows": offset.rows, "txn": offset.txn}
+    if offset.counted[0]:
+        fields["counted"] = [offset.counted[0], dict(offset.counted[1])]
     if offset.lists is not None:
         fields["lists"] = {name: list(patterns) for name, patterns in offset.lists.items()}
     if offset.prepared:
@@ -99,6 +106,7 @@ def from_fields(fields: Mapping[str, Any]) -> Offset:
             },
             progress,
             _read_lists(fields.get("lists")),
+            _read_counted(fields.get("counted")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
@@ -106,6 +114,13 @@ def from_fields(fields: Mapping[str, Any]) -> Offset:
             f"the offset cannot be read: {error}",
             fix='Write {"file": "binlog.000001", "pos": 4} or {"gtid": "0-1-9"}, or reset it.',
         ) from error
+
+
+def _read_counted(counted: Sequence[Any] | None) -> tuple[str, Mapping[str, int]]:
+    if not counted:
+        return "", {}
+    id_, counts = counted
+    return str(id_), {str(table): int(count) for table, count in counts.items()}
 
 
 def _read_lists(lists: Mapping[str, Any] | None) -> Lists | None:

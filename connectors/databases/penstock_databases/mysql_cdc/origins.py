@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock_databases.cdc.transactions import with_transactions
 from penstock_databases.mysql_cdc.position import Place
 from penstock_databases.mysql_cdc.statements import TableName
 
@@ -29,6 +30,7 @@ class EventOrigin(NamedTuple):
         file: The log file.
         pos: Where the event begins in it.
         thread: The session that made the change; -1: the log does not tell.
+        begin: Where its transaction begins in the log.
     """
 
     server_id: int
@@ -36,6 +38,13 @@ class EventOrigin(NamedTuple):
     file: str
     pos: int
     thread: int
+    begin: tuple[str, int] = ("", 0)
+
+    @property
+    def transaction(self) -> str:
+        """What tells the transaction from others."""
+        file, pos = self.begin
+        return self.gtid or f"file={file},pos={pos}"
 
 
 def log_origins(
@@ -53,7 +62,7 @@ def log_origins(
         row_of: Of each row, its number within the event, from 0.
     """
     take = pa.array(event_of)
-    server_id, gtid, file, pos, thread = zip(*events, strict=True)
+    server_id, gtid, file, pos, thread, _ = zip(*events, strict=True)
     columns = {
         "server_id": pa.array(server_id, pa.int64()).take(take),
         "gtid": pa.array([one or None for one in gtid], pa.string()).take(take),
@@ -62,10 +71,12 @@ def log_origins(
         "row": pa.array(row_of).cast(pa.int32()),
         "thread": pa.array([one if one >= 0 else None for one in thread], pa.int64()).take(take),
     }
-    return _struct(table, "false", columns, len(event_of))
+    return _struct(table, "false", columns, len(event_of), ORIGIN_TYPE)
 
 
-def snapshot_origins(table: TableName, place: Place, count: int) -> pa.StructArray:
+def snapshot_origins(
+    table: TableName, place: Place, count: int, kind: pa.StructType
+) -> pa.StructArray:
     """Return where rows are from that were read of a table as it was at a place."""
     columns = {
         "server_id": pa.repeat(pa.scalar(0, pa.int64()), count),
@@ -73,16 +84,27 @@ def snapshot_origins(table: TableName, place: Place, count: int) -> pa.StructArr
         "pos": pa.repeat(pa.scalar(place.pos, pa.int64()), count),
         "row": pa.repeat(pa.scalar(0, pa.int32()), count),
     }
-    return _struct(table, "true", columns, count)
+    return _struct(table, "true", columns, count, kind)
+
+
+def with_places(origins: pa.StructArray, transactions: pa.Array) -> pa.StructArray:
+    """Return where rows are from, with their places in transactions."""
+    return pa.StructArray.from_arrays(
+        [*origins.flatten(), transactions], fields=list(with_transactions(origins.type))
+    )
 
 
 def _struct(
-    table: TableName, snapshot: str, columns: dict[str, pa.Array], count: int
+    table: TableName,
+    snapshot: str,
+    columns: dict[str, pa.Array],
+    count: int,
+    kind: pa.StructType,
 ) -> pa.StructArray:
     database, name = table
     texts = {"snapshot": snapshot, "db": database, "table": name}
     columns |= {key: pa.repeat(text, count) for key, text in texts.items()}
     return pa.StructArray.from_arrays(
-        [columns.get(field.name, pa.nulls(count, field.type)) for field in ORIGIN_TYPE],
-        fields=list(ORIGIN_TYPE),
+        [columns.get(field.name, pa.nulls(count, field.type)) for field in kind],
+        fields=list(kind),
     )

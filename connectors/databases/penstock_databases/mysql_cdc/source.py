@@ -25,6 +25,7 @@ from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
 from penstock_databases.cdc.signals import LOG, STOP, Signal, read_signal
 from penstock_databases.cdc.snapshot import Snapshot
+from penstock_databases.cdc.transactions import TransactionCounter
 from penstock_databases.cdc.waiting import Bell
 from penstock_databases.dialects import DIALECTS
 from penstock_databases.listing import with_columns
@@ -119,8 +120,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         """Take the configuration."""
         super().init(config)
         self._origin = Origin(config)
-        self._gathering = Gathering(before=config.include_before)
         self._adjustments = config.adjustments
+        self._gathering = self._new_gathering()
         self._envelopes: Envelopes | None = None
         self._ready: deque[Batch] = deque()
         self._bell = Bell()
@@ -132,6 +133,14 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._follower: Follower | None = None
         self._snapshot: Snapshot[TableName, Place] | None = None
         self._target: Place | None = None
+
+    def _new_gathering(self) -> Gathering:
+        counts = self.config.wraps and self.config.provide_transaction_metadata
+        return Gathering(
+            before=self.config.include_before,
+            counter=TransactionCounter() if counts else None,
+            uncounted=self._adjustments.skipped_ops,
+        )
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Go on where the offset says, or begin."""
@@ -157,6 +166,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._tables.choose(table_filter(self._lists))
         if self.config.wraps:
             self._envelopes = envelopes_of(self.config, mariadb=origin.server.mariadb)
+        if self._gathering.counter is not None:
+            self._gathering.counter = TransactionCounter(*offset.counted)
         self._progress = offset.progress
         self._progress.resumed()
         statements = self.config.snapshot_statements
@@ -324,6 +335,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._told, self._origin.identity, rows, txn, follower.prepared,
             self._progress, self._lists,
         )  # fmt: skip
+        if rows and self._gathering.counter is not None:
+            offset.counted = self._gathering.counter.id, self._gathering.counter.counts
         if not self._ready or self._ready[-1].offset is not None:
             self._ready.append(Batch())
         self._ready[-1].offset = to_fields(offset)
@@ -340,7 +353,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         """Read all tables again: the log that they could follow is gone."""
         _LOG.warning("the log was purged before it was read: all tables are read again")
         self._end()
-        self._gathering = Gathering(before=self.config.include_before)
+        self._gathering = self._new_gathering()
         self._origin.identity = ""
         self._origin.learn()
         if self.until_caught_up:

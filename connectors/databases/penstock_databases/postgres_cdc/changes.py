@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from penstock_connector import Op
+from penstock_databases.cdc.transactions import TransactionCounter
 from penstock_databases.postgres_cdc import pgoutput
 from penstock_databases.postgres_cdc.offsets import Position
 from penstock_databases.postgres_cdc.origins import ChangeOrigin
@@ -65,11 +66,15 @@ class Limits:
     Attributes:
         rows, size: Changes and bytes after which the next commit ends a batch.
         toast: What becomes of large values that are not in the log: `fail` or `null`.
+        counts: Changes are given their places in transactions.
+        uncounted: The `__op` of changes that have none: they are left out later.
     """
 
     rows: int
     size: int
     toast: str = "fail"
+    counts: bool = False
+    uncounted: frozenset[int] = frozenset()
 
 
 class Changes:
@@ -92,6 +97,7 @@ class Changes:
         self._limits = limits
         self._tables: dict[int, _Table] = {}
         self._groups: list[Group] = []
+        self._counter = TransactionCounter(str(position.cut_commit), dict(position.cut_counts))
         self._begin: Begin | None = None
         self._lsn = 0
         self._events = 0
@@ -155,7 +161,10 @@ class Changes:
         batches = [(group.shape, group.batch()) for group in self._groups if len(group)]
         if self._begin is not None and self._events > 0:
             events = max(self._events, self._skip if self._skip < _ALL else 0)
-            place = Position(self.position.lsn, self._begin.commit_lsn, events)
+            commit = self._begin.commit_lsn
+            counted = self._counter.counts if self._counter.id == str(commit) else {}
+            counts = tuple(sorted(counted.items()))
+            place = Position(self.position.lsn, commit, events, counts)
             self.position = place if self._skip < _ALL else self.position
         self._groups = []
         self._rows = self._size = 0
@@ -221,7 +230,8 @@ class Changes:
             gives = self.progress.truncated(oid)
             self._version += 1
             if gives:
-                self._group(table).truncate(self._begin.stamp, self._origin(self._begin))
+                origin = self._origin(table, self._begin, Op.TRUNCATE)
+                self._group(table).truncate(self._begin.stamp, origin)
                 self._rows += 1
 
     def _changed(self, data: bytes) -> None:
@@ -294,12 +304,16 @@ class Changes:
             row, missing = without_unsent(shape, row, self._limits.toast)
         if self._begin is not None:
             old = None if before is None else picked(shape, before)
-            origin = self._origin(self._begin)
+            origin = self._origin(table, self._begin, op)
             self._group(table).add(op, self._begin.stamp, origin, row, old, missing)
             self._rows += 1
 
-    def _origin(self, begin: Begin) -> ChangeOrigin:
-        return ChangeOrigin(begin.xid, self._lsn, self.position.lsn)
+    def _origin(self, table: _Table, begin: Begin, op: int) -> ChangeOrigin:
+        place = None
+        if self._limits.counts and op not in self._limits.uncounted:
+            shown = f"{begin.xid}:{self._lsn}"
+            place = self._counter.count(str(begin.commit_lsn), table.shape.dataset, shown)
+        return ChangeOrigin(begin.xid, self._lsn, self.position.lsn, place)
 
     def _group(self, table: _Table) -> Group:
         if table.group is None:

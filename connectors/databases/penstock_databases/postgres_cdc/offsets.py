@@ -4,7 +4,8 @@
     {"lsn", "within": ["0/16B3800", 4096], "tables", "snapshot"}
 
 `lsn` is the place behind the last transaction that was given out; `within` is the commit of a
-transaction that was cut, and how many of its events were given; `tables` are the numbers of the
+transaction that was cut, and how many of its events were given, and `counted`, where changes are
+counted, how many of each table; `tables` are the numbers of the
 tables that are followed; `snapshot` is there while tables are still read:
 
     {"todo": [[16384, false]],                  tables that are not begun; true: given before
@@ -53,11 +54,13 @@ class Position:
         lsn: Behind the last transaction that was given out.
         cut_commit: Commit of the transaction after it that was given in part; 0: none.
         cut_events: How many of its events were given.
+        cut_counts: How many changes of it were given of each table, where they are counted.
     """
 
     lsn: int = 0
     cut_commit: int = 0
     cut_events: int = 0
+    cut_counts: tuple[tuple[str, int], ...] = ()
 
 
 def to_offset(position: Position, tables: Iterable[int], progress: TableProgress) -> dict[str, Any]:
@@ -65,6 +68,8 @@ def to_offset(position: Position, tables: Iterable[int], progress: TableProgress
     offset: dict[str, Any] = {"lsn": lsn_text(position.lsn)}
     if position.cut_commit:
         offset["within"] = [lsn_text(position.cut_commit), position.cut_events]
+        if position.cut_counts:
+            offset["counted"] = dict(position.cut_counts)
     offset["tables"] = _packed(tables)
     if progress.running:
         offset["snapshot"] = _progress_offset(progress)
@@ -74,7 +79,9 @@ def to_offset(position: Position, tables: Iterable[int], progress: TableProgress
 def position_of(offset: Mapping[str, Any]) -> Position:
     """Return the place of an offset."""
     commit, events = offset.get("within") or (0, 0)
-    return Position(lsn_of(offset.get("lsn", "")), lsn_of(commit), int(events))
+    counted = sorted((offset.get("counted") or {}).items())
+    counts = tuple((str(table), int(count)) for table, count in counted)
+    return Position(lsn_of(offset.get("lsn", "")), lsn_of(commit), int(events), counts)
 
 
 def tables_of(offset: Mapping[str, Any]) -> frozenset[int] | None:

@@ -10,6 +10,11 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from penstock_connector.tables.names import TableId
+from penstock_databases.cdc.transactions import (
+    TRANSACTION,
+    TransactionPlace,
+    transaction_column,
+)
 
 ORIGIN_TYPE: Final = pa.struct([
     ("snapshot", pa.string()), ("db", pa.string()), ("sequence", pa.string()),
@@ -25,23 +30,32 @@ class ChangeOrigin(NamedTuple):
         xid: Its transaction.
         lsn: Its place in the log.
         last_lsn: Behind the transaction before it; 0: unknown.
+        place: Its place in the transaction; None: it is not counted.
     """
 
     xid: int
     lsn: int
     last_lsn: int
+    place: TransactionPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableOrigin:
-    """A table, as the origin of rows."""
+    """A table, as the origin of rows.
+
+    Attributes:
+        database: Its database.
+        table: Its name.
+        kind: The type of what is said.
+    """
 
     database: str
     table: TableId
+    kind: pa.StructType = ORIGIN_TYPE
 
     def of_log(self, changes: Sequence[ChangeOrigin]) -> pa.StructArray:
         """Return where changes are from."""
-        xids, lsns, _ = zip(*changes, strict=True)
+        xids, lsns, _, places = zip(*changes, strict=True)
         sequence = [
             json.dumps(
                 [str(one.last_lsn) if one.last_lsn else None, str(one.lsn)], separators=(",", ":")
@@ -50,6 +64,7 @@ class TableOrigin:
         ]
         columns = {"txId": pa.array(xids, pa.int64()), "lsn": pa.array(lsns, pa.int64())}
         columns["sequence"] = pa.array(sequence, pa.string())
+        columns[TRANSACTION] = transaction_column(list(places))
         return self._struct("false", columns, len(changes))
 
     def of_snapshot(self, lsn: int, count: int) -> pa.StructArray:
@@ -66,6 +81,6 @@ class TableOrigin:
         }
         columns |= {name: pa.repeat(text, count) for name, text in texts.items()}
         return pa.StructArray.from_arrays(
-            [columns.get(field.name, pa.nulls(count, field.type)) for field in ORIGIN_TYPE],
-            fields=list(ORIGIN_TYPE),
+            [columns.get(field.name, pa.nulls(count, field.type)) for field in self.kind],
+            fields=list(self.kind),
         )

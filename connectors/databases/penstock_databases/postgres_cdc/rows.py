@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock_connector import DataError, Op
 from penstock_databases.cdc.rows import HEADERS, OP, TS_US, reserved_fields, snapshot_columns
-from penstock_databases.postgres_cdc.origins import ORIGIN_TYPE, ChangeOrigin, TableOrigin
+from penstock_databases.postgres_cdc.origins import ChangeOrigin, TableOrigin
 from penstock_databases.postgres_cdc.pgoutput import UNSENT
 from penstock_databases.postgres_cdc.progress import Order
 from penstock_databases.postgresql.values import typed
@@ -71,7 +71,7 @@ class RowShape:
         table's version: rows that were read have no row before. `origins` are those that `origin`
         makes.
         """
-        source = None if self.origin is None else ORIGIN_TYPE
+        source = None if self.origin is None else self.origin.kind
         reserved = reserved_fields(
             self.fields, before=self.before, headers=self.headers, source=source
         )

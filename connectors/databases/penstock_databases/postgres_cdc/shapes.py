@@ -77,7 +77,8 @@ class Naming:
         hidden: Columns `schema.table.column` that are left out.
         headers: Rows have headers.
         keys: Keys of rows that are not those of their tables.
-        database: What rows say of where they are from; empty: nothing.
+        database: What rows say of where they are from.
+        origin: The type of what they say; None: nothing.
     """
 
     prefix: str = ""
@@ -85,6 +86,7 @@ class Naming:
     headers: bool = False
     keys: MessageKeys = field(default_factory=MessageKeys)
     database: str = ""
+    origin: pa.StructType | None = None
 
     def dataset(self, table: TableId) -> str:
         """Return the dataset of a table."""
@@ -192,7 +194,7 @@ class Shapes:
             )
         at = tuple(names.index(name) for name in key)
         order = order_of([fields[place] for place in at])
-        database = self.naming.database
+        kind = self.naming.origin
         return RowShape(
             oid,
             dataset,
@@ -205,7 +207,7 @@ class Shapes:
             order,
             before=logged is None,
             headers=self.naming.headers,
-            origin=TableOrigin(database, table) if database else None,
+            origin=TableOrigin(self.naming.database, table, kind) if kind else None,
         )
 
     def _given_key(

@@ -212,7 +212,13 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         self._progress = begun.tables.progress
         self._version = begun.version
         self._acknowledged = begun.acknowledged
-        limits = Limits(config.max_batch_size, config.max_batch_bytes, config.toast_missing)
+        limits = Limits(
+            config.max_batch_size,
+            config.max_batch_bytes,
+            config.toast_missing,
+            counts=config.wraps and config.provide_transaction_metadata,
+            uncounted=config.adjustments.skipped_ops,
+        )
         self._changes = Changes(self._tables, begun.position, self._progress, limits)
         self._snapshot = Snapshot(
             self._progress,

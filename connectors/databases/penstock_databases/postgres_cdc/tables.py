@@ -14,6 +14,7 @@ from penstock_connector.tables.names import TableId
 from penstock_databases.cdc.snapshot_statements import SnapshotStatement
 from penstock_databases.dialect import Connection
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
+from penstock_databases.postgres_cdc.origins import ORIGIN_TYPE
 from penstock_databases.postgres_cdc.pgoutput import Message, Relation
 from penstock_databases.postgres_cdc.progress import TableProgress
 from penstock_databases.postgres_cdc.publication import (
@@ -53,7 +54,8 @@ class Tables:
                 config.hidden(),
                 config.toast_missing == "null",
                 config.message_keys,
-                config.target().database if config.wraps else "",
+                config.target().database,
+                config.origin_type(ORIGIN_TYPE),
             )
         )
         self._config = config

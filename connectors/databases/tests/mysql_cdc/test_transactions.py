@@ -1,0 +1,98 @@
+"""`provide.transaction.metadata`: the block `transaction` of envelopes."""
+
+from penstock_databases.mysql_cdc import following
+
+from .conftest import BOTH
+
+DEBEZIUM = {
+    "output_format": "debezium", "topic_prefix": "shop", "provide_transaction_metadata": "true",
+}  # fmt: skip
+
+
+def orders(host):
+    """The places of changes, by their table and key; transactions by numbers from 1."""
+    known = {}
+    found = []
+    for dataset, row in host.rows:
+        block = row["transaction"]
+        if row["op"] in {None, "r"}:
+            assert block is None
+            continue
+        number = known.setdefault(block["id"], len(known) + 1)
+        place = block["total_order"], block["data_collection_order"]
+        found.append((number, *place, dataset[-1], row["op"], row["__key"]["id"]))
+    return sorted(found)
+
+
+def fill(db):
+    for table in "ab":
+        db.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, n INT)")
+    db.sql("INSERT INTO a VALUES (1, 1)")
+
+
+def change(db):
+    """A transaction that changes two tables in turns, one row by its key; and another one."""
+    db.sql("BEGIN")
+    db.sql("INSERT INTO a VALUES (2, 0), (3, 0)")
+    db.sql("INSERT INTO b VALUES (1, 0)")
+    db.sql("UPDATE a SET id = 9 WHERE id = 1")
+    db.sql("INSERT INTO b VALUES (2, 0)")
+    db.sql("COMMIT")
+    db.sql("DELETE FROM b WHERE id = 1")
+
+
+def take_part(host):
+    """Take rows up to the first checkpoint behind some, and commit there."""
+    while not (host.step() == "checkpoint" and host.rows):
+        pass
+
+
+EXPECTED = [
+    (1, 1, 1, "a", "c", 2), (1, 2, 2, "a", "c", 3), (1, 3, 1, "b", "c", 1), (1, 4, 3, "a", "d", 1),
+    (1, 5, 4, "a", "c", 9), (1, 6, 2, "b", "c", 2), (2, 1, 1, "b", "d", 1),
+]  # fmt: skip
+
+
+@BOTH
+def test_changes_have_their_places_in_the_order_of_the_log(db, run):
+    fill(db)
+    with run(db.config(**DEBEZIUM)) as host:
+        host.until(lambda: len(host.rows) == 1)
+        change(db)
+        host.until(lambda: len(host.rows) >= 1 + 7 + 2)
+    assert orders(host) == EXPECTED
+    sources = {row["transaction"]["id"]: row["source"]["gtid"]
+               for _, row in host.rows if row["transaction"]}  # fmt: skip
+    assert all(id_ == gtid for id_, gtid in sources.items())
+
+
+def test_changes_that_are_left_out_do_not_count(db, run):
+    fill(db)
+    with run(db.config(**DEBEZIUM, skipped_operations="d")) as host:
+        host.until(lambda: len(host.rows) == 1)
+        change(db)
+        db.sql("INSERT INTO b VALUES (7, 0)")
+        host.until(lambda: len(host.rows) >= 1 + 6)
+    kept = [(total, by_table) for number, total, by_table, *_ in orders(host) if number == 1]
+    assert kept == [(1, 1), (2, 2), (3, 1), (4, 3), (5, 2)]
+
+
+@BOTH
+def test_a_transaction_that_is_given_in_parts_goes_on_counting(db, run, monkeypatch):
+    """Over a crash after each part: no place comes twice, and none is missing."""
+    monkeypatch.setattr(following, "_ROWS_MOST", 1)
+    fill(db)
+    with run(db.config(**DEBEZIUM)) as host:
+        take_part(host)
+        offsets, rows = host.task.offsets, host.rows
+    change(db)
+    lives = 0
+    while len(rows) < 1 + 7 + 2:
+        lives += 1
+        with run(db.config(**DEBEZIUM), offsets) as later:
+            take_part(later)
+            rows += later.rows
+            offsets = later.task.offsets
+    host.rows = rows
+    assert orders(host) == EXPECTED
+    assert lives > 2
