@@ -2,8 +2,19 @@
 
 import pytest
 
-from penstock_connector import ConfigError
-from penstock_databases.cdc.signals import LOG, SNAPSHOT, STOP, read_signal
+from penstock_connector import ConfigError, Op
+from penstock_databases.cdc.progress import Progress
+from penstock_databases.cdc.signals import (
+    LOG,
+    PAUSE,
+    RESUME,
+    SNAPSHOT,
+    STOP,
+    is_condition,
+    new_signals,
+    obey_signal,
+    read_signal,
+)
 
 
 def signal(kind, data):
@@ -35,7 +46,9 @@ def test_a_message_is_logged():
     ("kind", "data", "why"),
     [
         ("dance", "{}", "'dance' is not supported"),
-        ("pause-snapshot", "{}", "Pause the connector"),
+        ("set-binlog-position", "{}", "penstock offsets set"),
+        ("execute-snapshot", '{"type": "quick"}', "incremental or blocking"),
+        ("execute-snapshot", '{"surrogate-key": "a"}', "`surrogate-key` is not in force"),
         ("", None, "The types are"),
         ("execute-snapshot", "shop.orders", "not a JSON object"),
         ("execute-snapshot", "[]", "not a JSON object"),
@@ -44,8 +57,14 @@ def test_a_message_is_logged():
         (
             "execute-snapshot",
             '{"data-collections": ["a.b"], "additional-conditions": [{"filter": "x"}]}',
-            "`additional-conditions` is not in force",
+            "a condition has another form",
         ),
+        (
+            "execute-snapshot",
+            '{"additional-conditions": [{"data-collection": "a.b", "filter": "1) OR (1"}]}',
+            "balanced parentheses",
+        ),
+        ("execute-snapshot", '{"additional-conditions": "id > 7"}', "has another form"),
     ],
 )
 def test_a_signal_that_cannot_be_obeyed_says_so(kind, data, why):
@@ -59,3 +78,89 @@ def test_a_signal_that_cannot_be_obeyed_says_so(kind, data, why):
 def test_a_pattern_that_is_none_says_so():
     with pytest.raises(ConfigError, match=r"config\.bad_pattern"):
         signal("execute-snapshot", '{"data-collections": ["a("]}')
+
+
+def test_a_condition_is_of_the_tables_that_it_names_and_an_old_one_of_all():
+    found = signal(
+        "execute-snapshot",
+        '{"data-collections": ["a.*"], "type": "BLOCKING", "additional-conditions": '
+        '[{"data-collection": "a.b", "filter": " color = \'blue\' "}]}',
+    )
+    assert [found.condition_of(table) for table in ("a.b", "a.c")] == ["color = 'blue'", ""]
+    old = signal("execute-snapshot", '{"additional-condition": "id > 7"}')
+    assert old.condition_of("a.c") == "id > 7"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["id > 7", "a IN (1, 2) AND (b = 'it''s (' OR \"c)\" IS NULL)", "`d)` LIKE '%x--%'",
+     "id IN (SELECT id FROM t)", "x = '#'"],
+)  # fmt: skip
+def test_one_condition_is_taken(text):
+    assert is_condition(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1=1); DROP TABLE t; --", "1=1) UNION SELECT * FROM s WHERE (1=1", "id > 7 -- (", "a /* b",
+     "a # b", "a = 'x", "a = '\\' OR b = '", "a = $$)$$", "a = ')' )", "(a", "a = 'b;c'"],
+)  # fmt: skip
+def test_what_could_end_the_statement_is_no_condition(text):
+    assert not is_condition(text)
+
+
+class Reading:
+    """A snapshot of tables by their numbers."""
+
+    def __init__(self):
+        self.progress = Progress()
+        self.tables = {1: "a.b", 2: "a.c", 3: "x.y"}
+
+    def obey(self, kind, data="{}"):
+        def add(table, condition):
+            self.progress.add([table], keep=True, condition=condition)
+
+        return obey_signal(signal(kind, data), self.progress, self.tables, add)
+
+
+def test_tables_are_read_with_their_conditions_and_stopped():
+    reading = Reading()
+    reading.obey(
+        SNAPSHOT,
+        '{"data-collections": ["a.*"], "additional-conditions": '
+        '[{"data-collection": "a.c", "filter": "id > 7"}]}',
+    )
+    work = reading.progress.work
+    assert {table: one.condition for table, one in work.items()} == {1: "", 2: "id > 7"}
+    assert all(one.keep for one in work.values())
+    assert reading.obey(STOP, '{"data-collections": ["a.b", "x.y"]}').endswith(": a.b")
+    assert list(work) == [2]
+
+
+def test_a_pause_lasts_until_it_is_taken_back_or_nothing_is_left():
+    reading = Reading()
+    assert "no table" in reading.obey(PAUSE)
+    assert not reading.progress.paused
+    reading.obey(SNAPSHOT, '{"data-collections": ["a.b"]}')
+    reading.obey(PAUSE)
+    assert reading.progress.paused
+    reading.obey(SNAPSHOT, '{"data-collections": ["a.c"]}')
+    assert reading.progress.paused, "a table that is added waits, too"
+    reading.obey(RESUME)
+    assert not reading.progress.paused
+    reading.obey(PAUSE)
+    reading.obey(STOP)
+    reading.obey(SNAPSHOT, '{"data-collections": ["a.c"]}')
+    assert not reading.progress.paused
+
+
+def test_only_new_rows_are_signals_and_one_that_is_wrong_leaves_the_others():
+    rows = [
+        {"id": str(n), "type": kind, "data": None, "__op": op}
+        for n, (kind, op) in enumerate(
+            [("log", Op.SNAPSHOT), ("dance", Op.CREATE), ("log", Op.UPSERT), ("log", Op.DELETE)]
+        )
+    ]
+    wrong, right = new_signals(rows)
+    assert isinstance(wrong, ConfigError)
+    assert right.type == LOG

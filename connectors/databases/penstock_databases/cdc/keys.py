@@ -57,6 +57,11 @@ class ChangeKeys(Reaching):
         doc="Keys of rows in place of primary keys: `table:column,column;table:column`; tables as "
         "regexes of their full names.",
     )
+    signal_data_collection: str = key(
+        "",
+        doc="Full name of the table whose new rows (`id`, `type`, `data`) are signals: tables to "
+        "read again.",
+    )
     snapshot_select_statement_overrides: tuple[str, ...] = key(
         (), doc="Full names of tables whose reading gives the rows of a statement only."
     )

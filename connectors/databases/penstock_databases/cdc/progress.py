@@ -66,6 +66,7 @@ class Work(Generic[T]):
         keep: Whether no change may be left out: it was read before, or its chunks have no exact
             place.
         columns: Columns of the key by which it is read, where they can change meanwhile.
+        condition: SQL that the rows meet that are read; empty: all.
     """
 
     table: T
@@ -73,6 +74,7 @@ class Work(Generic[T]):
     begun: bool = False
     keep: bool = False
     columns: tuple[str, ...] = ()
+    condition: str = ""
 
 
 @dataclass(slots=True)
@@ -82,10 +84,12 @@ class Progress(Generic[T, P]):
     Attributes:
         work: Tables that are not read to their end, in the order in which they are begun.
         windows: Chunks that the log has not passed.
+        paused: No chunk is begun until this is taken back, or nothing is left to read.
     """
 
     work: dict[T, Work[T]] = field(default_factory=dict)
     windows: list[Window[T, P]] = field(default_factory=list)
+    paused: bool = False
 
     @property
     def running(self) -> bool:
@@ -96,10 +100,11 @@ class Progress(Generic[T, P]):
         """Return the windows of a table."""
         return [one for one in self.windows if one.table == table]
 
-    def add(self, tables: Iterable[T], *, keep: bool = False) -> None:
+    def add(self, tables: Iterable[T], *, keep: bool = False, condition: str = "") -> None:
         """Take tables that are to be read, from their beginning."""
+        self.paused = self.paused and bool(self.work)
         for table in tables:
-            self.work[table] = Work(table, keep=keep)
+            self.work[table] = Work(table, keep=keep, condition=condition)
 
     def keep_all(self, tables: Iterable[T]) -> None:
         """Leave out no change of tables that are read: their chunks may not have all rows."""

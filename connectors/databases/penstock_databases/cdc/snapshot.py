@@ -154,7 +154,8 @@ class Snapshot(Generic[T, P]):
         """Return the table of the next chunk, and the key after which it begins."""
         chunks = self.chunks
         if (
-            len(chunks) >= self._parallelism
+            self._progress.paused
+            or len(chunks) >= self._parallelism
             or len(self._progress.windows) >= self._windows_most
             or time.monotonic() < self._not_before
         ):

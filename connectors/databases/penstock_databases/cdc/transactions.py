@@ -65,5 +65,11 @@ def with_transactions(origin: pa.StructType) -> pa.StructType:
 
 def transaction_column(places: list[TransactionPlace | None]) -> pa.Array:
     """Return the blocks of changes; null for those that are not counted."""
-    rows = [None if place is None else place._asdict() for place in places]
-    return pa.array(rows, TRANSACTION_TYPE)
+    known = [place or TransactionPlace("", 0, 0) for place in places]
+    columns = [
+        pa.array([place.id for place in known], pa.string()),
+        pa.array([place.total_order for place in known], pa.int64()),
+        pa.array([place.data_collection_order for place in known], pa.int64()),
+    ]
+    mask = pa.array([place is None for place in places], pa.bool_())
+    return pa.StructArray.from_arrays(columns, fields=list(TRANSACTION_TYPE), mask=mask)

@@ -139,7 +139,7 @@ class TableChunk(Chunk[TableName, Place]):
         if not keys:
             return None
         names = [MYSQL.quoted(column.name) for column in keys]
-        where, values = _range(names, self.after, None)
+        where, values = self._where(names, None)
         sql = (
             f"SELECT {_selected(keys)} FROM {self._rows_of(found)}{where} "  # noqa: S608 - quoted
             f"ORDER BY {', '.join(names)} LIMIT 1 OFFSET {self.size - 1}"
@@ -152,7 +152,7 @@ class TableChunk(Chunk[TableName, Place]):
         *, exact: bool,
     ) -> Iterator[Piece[TableName, Place]]:  # fmt: skip
         names = [MYSQL.quoted(column.name) for column in keys]
-        where, values = _range(names, self.after, self.upto)
+        where, values = self._where(names, self.upto)
         order = f" ORDER BY {', '.join(names)}" if names else ""
         columns = _selected(found.columns)
         sql = f"SELECT {columns} FROM {self._rows_of(found)}{where}{order}"  # noqa: S608 - quoted names
@@ -179,6 +179,14 @@ class TableChunk(Chunk[TableName, Place]):
     def explained(self, error: BaseException) -> BaseException:
         """Return what is raised for an error of its reading."""
         return error if _is_altered(error) else super().explained(error)
+
+    def _where(self, names: list[str], upto: Key | None) -> tuple[str, list[KeyValue]]:
+        """Return the condition on rows between the chunk's start and a key, and its values."""
+        parts, values = _range(names, self.after, upto)
+        if self.work.condition:  # the lines end comments
+            condition = self.work.condition.replace("%", "%%")
+            parts.append(f"(\n{condition}\n)")
+        return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
 
     def _rows_of(self, found: Shape) -> str:
         """Return what stands behind FROM."""
@@ -225,16 +233,19 @@ def _value(value: Any) -> KeyValue:
     raise TypeError(type(value).__name__)
 
 
-def _range(names: list[str], after: Key | None, upto: Key | None) -> tuple[str, list[KeyValue]]:
-    """Return the condition that a key is in a range, and its values."""
-    parts, values = [], []
+def _range(
+    names: list[str], after: Key | None, upto: Key | None
+) -> tuple[list[str], list[KeyValue]]:
+    """Return the conditions that a key is in a range, and their values."""
+    parts: list[str] = []
+    values: list[KeyValue] = []
     for key, sign in ((after, ">"), (upto, "<")):
         if key is None or not names:
             continue
         text, some = _beyond(names, key, sign, sign if sign == ">" else "<=")
         parts.append(text)
         values += some
-    return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
+    return parts, values
 
 
 def _beyond(names: list[str], key: Key, sign: str, last: str) -> tuple[str, list[KeyValue]]:

@@ -72,9 +72,6 @@ class MysqlCdcConfig(ChangeKeys):
         False, doc="Give statements that change tables as rows of a dataset of their own."
     )
     include_before: bool = key(True, doc="Give the row before a change in the column __before.")
-    signal_data_collection: str = key(
-        "", doc="database.table whose new rows (id, type, data) are signals: tables to read again."
-    )
     offset_lost: str = key(
         "fail",
         doc="When the log was purged before it was read: fail, or read all tables again.",

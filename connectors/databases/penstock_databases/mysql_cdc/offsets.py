@@ -72,6 +72,8 @@ def to_fields(offset: Offset) -> dict[str, Any]:
             "work": [_work(work) for work in offset.progress.work.values()],
             "windows": [_window(window) for window in offset.progress.windows],
         }
+        if offset.progress.paused:
+            fields["snapshot"]["paused"] = True
     return fields
 
 
@@ -87,6 +89,7 @@ def from_fields(fields: Mapping[str, Any]) -> Offset:
         for one in snapshot.get("work") or []:
             work = _read_work(one)
             progress.work[work.table] = work
+        progress.paused = bool(snapshot.get("paused"))
         progress.windows = [_read_window(one) for one in snapshot.get("windows") or []]
         place = Place(
             str(fields.get("file") or ""),
@@ -135,6 +138,8 @@ def _work(work: Work[TableName]) -> dict[str, Any]:
         fields |= {"begun": True, "last": _key(work.last)}
     if work.keep:
         fields["keep"] = True
+    if work.condition:
+        fields["condition"] = work.condition
     return fields
 
 
@@ -144,6 +149,7 @@ def _read_work(fields: Mapping[str, Any]) -> Work[TableName]:
         _read_key(fields.get("last")),
         bool(fields.get("begun")),
         bool(fields.get("keep")),
+        condition=str(fields.get("condition") or ""),
     )
 
 

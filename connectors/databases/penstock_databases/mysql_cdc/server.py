@@ -262,7 +262,12 @@ class Origin:
         ]
 
     def add_tables(
-        self, progress: TableProgress, tables: Iterable[TableName], *, keep: bool = False
+        self,
+        progress: TableProgress,
+        tables: Iterable[TableName],
+        *,
+        keep: bool = False,
+        condition: str = "",
     ) -> None:
         """Plan to read tables, from their beginning.
 
@@ -270,10 +275,12 @@ class Origin:
             progress: Where that is noted.
             tables: The tables.
             keep: Rows of them were given before: no change of theirs may be left out.
+            condition: SQL that the rows meet that are read; empty: all.
         """
         for name in tables:
             partial = ".".join(name) in self._config.snapshot_statements
-            progress.add([name], keep=keep or partial or not self.exact)
+            inexact = keep or partial or not self.exact
+            progress.add([name], keep=inexact, condition=condition)
 
     def beginning(self, *, again: bool = False) -> Offset:
         """Return where to begin when there is no offset.

@@ -16,14 +16,13 @@ from penstock_connector import (
     ConfigError,
     Dataset,
     OffsetLostError,
-    Op,
     Partition,
     RetriableError,
     Source,
 )
 from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
-from penstock_databases.cdc.signals import LOG, STOP, Signal, read_signal
+from penstock_databases.cdc.signals import new_signals, obey_signal
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.cdc.transactions import TransactionCounter
 from penstock_databases.cdc.waiting import Bell
@@ -422,7 +421,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         )
         work = self._progress.forget(name)
         if work is not None or ahead:
-            self._origin.add_tables(self._progress, [name])
+            condition = work.condition if work is not None else ""
+            self._origin.add_tables(self._progress, [name], condition=condition)
         if work is not None and not work.begun:
             return  # nothing of it was given
         table = self._tables.latest(*name)
@@ -437,29 +437,17 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         if not signals or batch.dataset != self.config.dataset(database, name):
             return False
         assert isinstance(batch.rows, pa.RecordBatch)  # noqa: S101 - we made it
-        for row in batch.rows.to_pylist():
-            if row["__op"] not in {Op.CREATE, Op.UPSERT}:
+        for signal in new_signals(batch.rows.to_pylist()):
+            if isinstance(signal, ConfigError):
+                _LOG.warning("%s", signal)
                 continue
-            try:
-                self._obey_signal(read_signal(row))
-            except ConfigError as error:
-                _LOG.warning("%s", error)
+            tables = {one: ".".join(one) for one in (*self._origin.chosen(), *self._progress.work)}
+            done = obey_signal(signal, self._progress, tables, self._read_again)
+            _LOG.info("signal: %s", done)
         return not self._tables.meant(database, name)
 
-    def _obey_signal(self, signal: Signal) -> None:
-        if signal.type == LOG:
-            _LOG.info("signal: %s", signal.message)
-            return
-        is_stop = signal.type == STOP
-        known = self._progress.work if is_stop else self._origin.chosen()
-        tables = [name for name in known if signal.means(".".join(name))]
-        for name in tables:
-            if is_stop:
-                self._progress.forget(name)
-            else:
-                self._origin.add_tables(self._progress, [name], keep=True)
-        done = "not read any further" if is_stop else "read again"
-        _LOG.info("signal: these tables are %s: %s", done, _names(tables))
+    def _read_again(self, table: TableName, condition: str) -> None:
+        self._origin.add_tables(self._progress, [table], keep=True, condition=condition)
 
     # ── the task ─────────────────────────────────────────────────────────────────────────────────
 

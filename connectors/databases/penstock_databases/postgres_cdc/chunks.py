@@ -167,6 +167,8 @@ class TableChunk(Chunk[int, Moment]):
         key = ", ".join(f"t.{POSTGRESQL.quoted(name)}" for name in shape.key)
         values = ", ".join(["%s"] * len(shape.key))
         conditions = [f"({table.rows.replace('%', '%%')})"] if table.rows else []
+        if self.work.condition:  # the lines end comments
+            conditions.append(f"(\n{self.work.condition.replace('%', '%%')}\n)")
         if self.after is not None:
             conditions.append(f"({key}) > ({values})")
         if upto is not None:

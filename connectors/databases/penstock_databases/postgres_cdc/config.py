@@ -112,11 +112,6 @@ class PostgresCdcConfig(ChangeKeys):
     @classmethod
     def compatibility_key(cls, name: str, value: str) -> CompatibilityKey | None:
         """Return what becomes of a key of Debezium."""
-        if name.startswith("signal."):
-            return CompatibilityKey(
-                "no signals are read; `pg_logical_emit_message` with the prefix 'penstock' has a "
-                "table read again"
-            )
         return debezium_key(name, value)
 
     def __post_init__(self) -> None:
@@ -175,6 +170,10 @@ class PostgresCdcConfig(ChangeKeys):
     def wanted(self, table: TableId) -> bool:
         """Return whether a table is to be followed."""
         return self.chosen.includes(table.schema, table.name)
+
+    def published(self, table: TableId) -> bool:
+        """Return whether a table has to be in the publication: followed, or one of signals."""
+        return self.wanted(table) or str(table) == self.signal_data_collection
 
     def hidden(self) -> tuple[Pattern, ...]:
         """Return the patterns of columns that are left out."""

@@ -8,7 +8,9 @@ transaction that was cut, and how many of its events were given, and `counted`, 
 counted, how many of each table; `tables` are the numbers of the
 tables that are followed; `snapshot` is there while tables are still read:
 
-    {"todo": [[16384, false]],                  tables that are not begun; true: given before
+    {"todo": [[16384, false]],                  tables that are not begun; true: given before;
+                                                and a condition, where only some rows are read
+     "paused": true,                            no chunk is begun
      "work": [16390, false, ["id"], ["41"]],    one that is: by which key, and how far; or several
      "windows": [[16390, null, ["41"], "735:735:", "0/16B3748", false]], "pending": [736]}
 """
@@ -108,12 +110,16 @@ def _packed(tables: Iterable[int]) -> str:
 
 def _progress_offset(progress: TableProgress) -> dict[str, Any]:
     begun = [
-        [work.table, work.keep, list(work.columns), _listed(work.last)]
+        [work.table, work.keep, list(work.columns), _listed(work.last), *_condition(work)]
         for work in progress.work.values()
         if work.begun
     ]
-    return {
-        "todo": [[work.table, work.keep] for work in progress.work.values() if not work.begun],
+    found = {
+        "todo": [
+            [work.table, work.keep, *_condition(work)]
+            for work in progress.work.values()
+            if not work.begun
+        ],
         "work": begun[0] if len(begun) == 1 else begun or None,
         "windows": [
             [w.table, _listed(w.after), _listed(w.upto), str(w.place.seen),
@@ -122,6 +128,11 @@ def _progress_offset(progress: TableProgress) -> dict[str, Any]:
         ],
         "pending": sorted(progress.pending),
     }  # fmt: skip
+    return found | {"paused": True} if progress.paused else found
+
+
+def _condition(work: Work[int]) -> list[str]:
+    return [work.condition] if work.condition else []
 
 
 def progress_of(offset: Mapping[str, Any]) -> TableProgress:
@@ -139,16 +150,20 @@ def progress_of(offset: Mapping[str, Any]) -> TableProgress:
         for table, after, upto, seen, until, again in snapshot.get("windows", ())
     ]
     begun = snapshot.get("work") or []
-    for table, again, key, last in begun if not begun or isinstance(begun[0], list) else [begun]:
+    for table, again, key, last, *condition in (
+        begun if not begun or isinstance(begun[0], list) else [begun]
+    ):
         progress.work[int(table)] = Work(
             int(table),
             _tupled(last),
             begun=last is not None or bool(progress.windows_of(int(table))),
             keep=bool(again),
             columns=tuple(key),
+            condition="".join(condition),
         )
-    for table, again in snapshot.get("todo", ()):
-        progress.add([int(table)], keep=bool(again))
+    for table, again, *condition in snapshot.get("todo", ()):
+        progress.add([int(table)], keep=bool(again), condition="".join(condition))
+    progress.paused = bool(snapshot.get("paused"))
     progress.pending = {int(xid) for xid in snapshot.get("pending", ())}
     return progress
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import DataError, Op
+from penstock_connector.tables.names import TableId
 from penstock_databases.cdc.rows import HEADERS, OP, TS_US, reserved_fields, snapshot_columns
 from penstock_databases.postgres_cdc.origins import ChangeOrigin, TableOrigin
 from penstock_databases.postgres_cdc.pgoutput import UNSENT
@@ -25,6 +26,7 @@ class RowShape:
 
     Attributes:
         oid: The table's number.
+        table: Its name.
         dataset: Its dataset.
         fields: Its columns.
         picks: Where they are among the columns of the log; None: all of them, in their order.
@@ -39,6 +41,7 @@ class RowShape:
     """
 
     oid: int
+    table: TableId
     dataset: str
     fields: tuple[pa.Field, ...]
     picks: tuple[int, ...] | None

@@ -115,6 +115,10 @@ class Shapes:
         self._types: dict[tuple[int, int], tuple[str, bool]] = {}
         self._told: set[int] = set()
 
+    def of_signals(self, connection: Connection, relation: Relation) -> RowShape:
+        """Return the shape of changes of the table of signals, which only the task reads."""
+        return Shapes(Naming()).of_relation(connection, relation)
+
     def of_relation(self, connection: Connection, relation: Relation) -> RowShape:
         """Return the shape of changes that follow a relation message."""
         table = TableId(relation.name, schema=relation.schema)
@@ -197,6 +201,7 @@ class Shapes:
         kind = self.naming.origin
         return RowShape(
             oid,
+            table,
             dataset,
             tuple(fields),
             picks,

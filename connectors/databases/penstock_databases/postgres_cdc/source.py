@@ -323,7 +323,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         if piece is None:
             self._progress.forget(chunk.table)
             if isinstance(chunk, TableChunk) and chunk.rekeyed:
-                self._progress.add([chunk.table], keep=True)
+                self._progress.add([chunk.table], keep=True, condition=chunk.work.condition)
             self._settling = True
             return True
         self._progress.given(piece.window, done=piece.done)
@@ -391,9 +391,14 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         if not batches:
             return
         self._given = position
-        for shape, rows in batches[:-1]:
+        for shape, rows in batches:
+            if self._tables.has_signals(shape):
+                self._tables.obey(rows.to_pylist())
+                self._changes.replan()
+        given = [(shape, rows) for shape, rows in batches if self._tables.is_given(shape)]
+        for shape, rows in given[:-1]:
             self._ready.append(self._batch(shape, rows))
-        self._ready.append(self._batch(*batches[-1], offset=True))
+        self._ready.append(self._batch(*(given[-1] if given else ()), offset=True))
 
     def _batch(
         self,

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
+from penstock_connector import ConfigError
 from penstock_connector.tables.names import TableId
+from penstock_databases.cdc.signals import new_signals, obey_signal
 from penstock_databases.cdc.snapshot_statements import SnapshotStatement
 from penstock_databases.dialect import Connection
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
@@ -85,10 +88,12 @@ class Tables:
             "skip" if keyless == "fail" and not new else keyless,
             self._told,
         )
-        self._everything = ensure_publication(connection, how, self._config.wanted, version)
+        self._everything = ensure_publication(connection, how, self._config.published, version)
         name, before = self._config.publication_name, self._existing
         self._existing = existing(connection)
-        self._published = published(connection, name, self._config.wanted)
+        found = published(connection, name, self._config.published)
+        self._tell_signals({str(one.table) for one in found.values()})
+        self._published = {oid: one for oid, one in found.items() if self._config.wanted(one.table)}
         added = [oid for oid in self._published if oid not in self.followed]
         born = frozenset() if first else frozenset(added) - before
         for oid in added:
@@ -129,9 +134,12 @@ class Tables:
 
     def shape_of(self, relation: Relation) -> RowShape | None:
         """Return the shape of a table's rows; None when it is not followed."""
-        if not self._config.wanted(TableId(relation.name, schema=relation.schema)):
+        table = TableId(relation.name, schema=relation.schema)
+        if not self._config.published(table):
             return None
         assert self._connection is not None  # noqa: S101 - `look` comes first
+        if not self._config.wanted(table):
+            return self.shapes.of_signals(self._connection, relation)
         if relation.oid not in self.followed:
             self._follow(relation.oid, born=self._everything and relation.oid not in self._existing)
         return self.shapes.of_relation(self._connection, relation)
@@ -157,6 +165,40 @@ class Tables:
                     self.progress.add([oid], keep=True)
         if wanted:
             _log.warning("a signal names tables that are not followed: %s", sorted(wanted)[:10])
+
+    def has_signals(self, shape: RowShape) -> bool:
+        """Return whether changes are those of the table of signals."""
+        return str(shape.table) == self._config.signal_data_collection
+
+    def is_given(self, shape: RowShape) -> bool:
+        """Return whether changes are for others, too: the table of signals may not be wanted."""
+        return self._config.wanted(shape.table)
+
+    def obey(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Do what new rows of the table of signals ask for."""
+        for signal in new_signals(rows):
+            if isinstance(signal, ConfigError):
+                _log.warning("%s", signal)
+                continue
+            tables = {oid: str(found.table) for oid, found in self._published.items()}
+            _log.info("signal: %s", obey_signal(signal, self.progress, tables, self._read_again))
+
+    def _read_again(self, oid: int, condition: str) -> None:
+        self.progress.add([oid], keep=True, condition=condition)
+
+    def _tell_signals(self, tables: Collection[str]) -> None:
+        """Tell once of a table of signals that is not in the log."""
+        name = self._config.signal_data_collection
+        if name and name not in tables and name not in self._told:
+            self._told.add(name)
+            _log.warning(
+                "`signal.data.collection` names %s, which is not in the publication %s: no signal "
+                "is read. CREATE TABLE %s (id varchar(42) PRIMARY KEY, type varchar(32) NOT NULL, "
+                "data text)",
+                name,
+                self._config.publication_name,
+                name,
+            )
 
     def _follow(self, oid: int, *, born: bool) -> None:
         self.followed.add(oid)

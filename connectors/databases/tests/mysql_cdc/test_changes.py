@@ -277,3 +277,56 @@ def test_a_row_that_is_deleted_before_its_table_is_read_again_is_deleted(db, run
         later.settled(db)
     assert "SNAPSHOT" in later.ops(f"{db.name}.t")
     assert set(later.mirror[f"{db.name}.t"]) == {(1,), (3,)}
+
+
+SIGNALS = "CREATE TABLE signals (id VARCHAR(42) PRIMARY KEY, type TEXT, data TEXT)"
+
+
+def send(db, kind, data="{}"):
+    db.sql("INSERT INTO signals VALUES (UUID(), %s, %s)", kind, data)
+
+
+@BOTH
+def test_only_rows_that_meet_the_condition_of_a_signal_are_read(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    db.sql("INSERT INTO t SELECT seq, seq %% 10 FROM seq_1_to_1000")
+    db.sql(SIGNALS)
+    signals = f"{db.name}.signals"
+    with run(db.config(signal_data_collection=signals, snapshot_fetch_size=50)) as host:
+        host.until(lambda: len(host.rows) >= 1000)
+        start = len(host.rows)
+        condition = f'{{"data-collection": "{db.name}.t", "filter": "v = 3 OR v LIKE \'7%\'"}}'
+        data = f'{{"data-collections": [".*[.]t"], "additional-conditions": [{condition}]}}'
+        send(db, "execute-snapshot", data)
+        host.until(lambda: len(of_rows(host, start, f"{db.name}.t")) >= 200)
+        host.settled(db)
+    again = of_rows(host, start, f"{db.name}.t")
+    assert sorted(row["id"] for row in again) == [n for n in range(1001) if n % 10 in {3, 7}]
+
+
+def of_rows(host, start, dataset):
+    return [row for name, row in host.rows[start:] if name == dataset]
+
+
+def test_a_reading_is_paused_over_a_restart_and_goes_on(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    db.sql("INSERT INTO t SELECT seq FROM seq_1_to_1000")
+    db.sql(SIGNALS)
+    config = db.config(signal_data_collection=f"{db.name}.signals")
+    with run(config) as host:
+        host.until(lambda: len(host.rows) >= 1000)
+        host.settled(db)
+        start = len(host.rows)
+        db.sql("BEGIN")
+        send(db, "execute-snapshot", f'{{"data-collections": ["{db.name}.t"]}}')
+        send(db, "pause-snapshot")
+        db.sql("COMMIT")
+        host.settled(db)
+        assert not of_rows(host, start, f"{db.name}.t")
+        offsets = host.task.offsets
+    assert next(iter(offsets.values()))["snapshot"]["paused"]
+    with run(config, offsets) as later:
+        later.settled(db)
+        assert not of_rows(later, 0, f"{db.name}.t")
+        send(db, "resume-snapshot")
+        later.until(lambda: len(of_rows(later, 0, f"{db.name}.t")) >= 1000)
