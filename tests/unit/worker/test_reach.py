@@ -241,9 +241,9 @@ class Host:
     def find(self, name: str, version: str = ""):
         return None, SimpleNamespace(kind=self.spec.kind, name=name)
 
-    async def acquire(
-        self, name: str, version: str = "", task: str = "", *, isolated: bool = False
-    ):
+    isolation = "shared"
+
+    async def acquire(self, name: str, version: str = "", task: str = "", owner: str = ""):
         connection = SimpleNamespace(redact=SimpleNamespace(add_secrets=list), idle_timer=None)
         return SimpleNamespace(
             spec=self.spec, connector=name, validate=self._validate, connection=connection,
