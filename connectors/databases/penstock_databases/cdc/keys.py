@@ -140,5 +140,5 @@ class ChangeKeys(Reaching):
     def snapshot_statements(self) -> Mapping[str, SnapshotStatement]:
         """Statements that are read in place of tables, by their full names."""
         return read_statements(
-            self.snapshot_select_statement_overrides, self.snapshot_select_statements
+            self.snapshot_select_statement_overrides, self.snapshot_select_statements or {}
         )

@@ -10,6 +10,7 @@ What it shares with `postgres_cdc` is in `cdc`. From the outside in:
 - `tables`, `layouts`, `rows`   how rows of a table are read: as columns, all at once, by
   `arena`, `numbers`, `moments`, `texts`, `binaryjson`
 - `events`, `tablemap`, `statements`, `position`, `offsets`   what stands in a log, and where
+- `origins`     where in the log a row is from, for envelopes
 - `server`      what is asked beside the log, and where a task begins
 """
 

@@ -10,6 +10,7 @@ What it shares with `mysql_cdc` is in `cdc`. From the outside in:
 - `changes`     messages of the log → rows; `pgoutput` reads them, `progress` says which are given
 - `chunks`      how a chunk of the snapshot is read
 - `shapes`, `rows`   columns of tables; rows with the reserved columns
+- `origins`     where in the log a row is from, for envelopes
 - `offsets`     what is stored
 """
 

@@ -188,17 +188,20 @@ class Tables:
 
     def _tell_signals(self, tables: Collection[str]) -> None:
         """Tell once of a table of signals that is not in the log."""
-        name = self._config.signal_data_collection
-        if name and name not in tables and name not in self._told:
-            self._told.add(name)
-            _log.warning(
-                "`signal.data.collection` names %s, which is not in the publication %s: no signal "
-                "is read. CREATE TABLE %s (id varchar(42) PRIMARY KEY, type varchar(32) NOT NULL, "
-                "data text)",
-                name,
-                self._config.publication_name,
-                name,
-            )
+        name, publication = self._config.signal_data_collection, self._config.publication_name
+        if not name or name in tables or name in self._told:
+            return
+        self._told.add(name)
+        fix = f"CREATE TABLE {name} (id varchar(42) PRIMARY KEY, type varchar(32), data text)"
+        if self._config.publication_autocreate_mode == "disabled":
+            fix += f"; ALTER PUBLICATION {publication} ADD TABLE {name}"
+        _log.warning(
+            "`signal.data.collection` names %s, which is not in the publication %s: no signal is "
+            "read. Run: %s;",
+            name,
+            publication,
+            fix,
+        )
 
     def _follow(self, oid: int, *, born: bool) -> None:
         self.followed.add(oid)

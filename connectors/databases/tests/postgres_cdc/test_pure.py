@@ -75,6 +75,9 @@ MOMENTS = st.builds(Moment, SEEN, NUMBERS)
 WINDOWS = st.builds(Window, NUMBERS, KEYS, KEYS, MOMENTS, st.booleans())
 
 
+CONDITIONS = st.sampled_from(["", "id > 7"])
+
+
 @st.composite
 def snapshots(draw):
     """Tables that are not begun, or are by their keys, or have no key and so an open window."""
@@ -83,18 +86,23 @@ def snapshots(draw):
     done.pending = draw(st.sets(XIDS, max_size=3))
     for table, keep in draw(kept).items():
         last = draw(KEYS)
-        done.work[table] = Work(table, last, begun=True, keep=keep, columns=("a",) if last else ())
+        columns = ("a",) if last else ()
+        condition = draw(CONDITIONS)
+        done.work[table] = Work(table, last, True, keep, columns, condition)
         if last is None:
             done.windows.append(Window(table, None, None, draw(MOMENTS), exact=not keep))
     named = {*done.work, *(window.table for window in done.windows)}
     for table, keep in draw(kept).items():
         if table not in named:
-            done.add([table], keep=keep)
+            done.add([table], keep=keep, condition=draw(CONDITIONS))
+    done.paused = bool(done.work) and draw(st.booleans())
     return done
 
 
 @given(
-    st.builds(Position, NUMBERS, NUMBERS, NUMBERS), st.frozensets(NUMBERS, max_size=5), snapshots()
+    st.builds(Position, NUMBERS, NUMBERS, NUMBERS, st.sampled_from([(), (("a", 1), ("b", 7))])),
+    st.frozensets(NUMBERS, max_size=5),
+    snapshots(),
 )
 def test_an_offset_says_all_of_a_place(position, tables, snapshot):
     offset = json.loads(json.dumps(offsets.to_offset(position, tables, snapshot)))
