@@ -62,6 +62,7 @@ STAGES = {f"plugin.{stage}" for stage in ("apply", "check", "describe", "health"
     "plugin.monitor",
     "plugin.alter_offsets",
     "plugin.list_datasets",
+    "plugin.parse_rows",
 }
 
 

@@ -18,7 +18,7 @@ DRAIN = next(key.default for key in COMMON if key.name == "drain.timeout")
 VARIABLE = re.compile(r"\bPENSTOCK_[A-Z][A-Z_]*[A-Z]\b")
 OF_PROCESSES = {
     "PENSTOCK_LOG_LEVEL", "PENSTOCK_VENV", "PENSTOCK_PYTHON",
-    "PENSTOCK_CREDENTIAL", "PENSTOCK_CONNECT_CREDENTIAL", "PENSTOCK_CONNECT_CA",
+    "PENSTOCK_CREDENTIAL", "PENSTOCK_CONNECT_CREDENTIAL", "PENSTOCK_CONNECT_CA", "PENSTOCK_SERVER",
 }  # fmt: skip
 """Variables that are no keys of services."""
 
