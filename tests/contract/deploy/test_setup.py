@@ -13,7 +13,12 @@ echo 'openjdk version "17.0.1" 2021-10-19' >&2
 """
 PYTHON = """#!/bin/sh
 echo "python $*" >> "$PENSTOCK_VENV/ran"
+[ "$3" = config ] && echo "$OF_PIP"
 echo "what pip prints"
+"""
+UV = """#!/bin/sh
+echo "uv $*" >> "$PENSTOCK_VENV/ran"
+exit "${UV_ENDS:-0}"
 """
 
 
@@ -26,9 +31,11 @@ def machine(tmp_path):
     for project in (".", "connectors/python"):
         (tmp_path / project).mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / project / "pyproject.toml", tmp_path / project)
-    for file, text in (("jdk/bin/java", JAVA), (".venv/bin/python", PYTHON)):
+    for file, text in (
+        ("jdk/bin/java", JAVA), (".venv/bin/python", PYTHON), (".venv/bin/uv", UV)
+    ):  # fmt: skip
         program = tmp_path / file
-        program.parent.mkdir(parents=True)
+        program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text(text)
         program.chmod(0o755)
     return tmp_path
@@ -80,4 +87,21 @@ def test_it_installs_what_it_is_told_and_once(machine, extra):
         done = shell(machine, f". deploy/local/setup.sh {told}", ETCD_BIN="sh", PG_BIN="sh")
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
     ran = (machine / ".venv" / "ran").read_text()
-    assert ran.count(installs) == ran.count("-m pip") == 1, ran
+    assert ran.count(installs) == ran.count("uv pip install") == 1, ran
+
+
+@pytest.mark.parametrize(
+    ("variables", "by_uv"),
+    [
+        ({"OF_PIP": "global.index-url='https://packages.example'"}, 0),
+        ({"OF_PIP": ":env:.no-index='1'"}, 0),
+        ({"UV_ENDS": "1"}, 1),
+    ],
+)
+def test_pip_installs_what_uv_cannot(machine, variables, by_uv):
+    """uv does not read the configuration of pip, and may reach no index where pip does."""
+    done = shell(machine, ". deploy/local/setup.sh", **variables)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    ran = (machine / ".venv" / "ran").read_text()
+    assert ran.count(f"-m pip install -q --disable-pip-version-check -e {machine}/connectors") == 1
+    assert ran.count("uv pip install") == by_uv

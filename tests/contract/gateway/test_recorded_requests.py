@@ -19,6 +19,10 @@ OF_TESTS = ("moody", "mute", "picky")
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
 
 
+BACKGROUND = {"plugin.apply", "plugin.shutdown", "worker.apply"}
+"""What is called for other connectors meanwhile: those of earlier tests are removed."""
+
+
 @pytest.fixture
 def calls(monkeypatch):
     """The names of the calls that the services get from now on, and those that plugins get."""
@@ -71,9 +75,14 @@ def test_akhqs_page_costs_each_plugin_a_look_at_the_keys_and_no_connection(gatew
             if turn == "starts plugins":
                 continue
             # a second look where keys that it does not have are left out for the first one
-            assert set(of_plugins) == {"plugin.validate"}, name
-            assert len(of_plugins) <= 2, name
-            asked = [stage for stage in of_services if stage.startswith("worker.")]
+            looks = [stage for stage in of_plugins if stage not in BACKGROUND]
+            assert set(looks) == {"plugin.validate"}, name
+            assert len(looks) <= 2, name
+            asked = [
+                stage
+                for stage in of_services
+                if stage.startswith("worker.") and stage not in BACKGROUND
+            ]
             assert sorted(set(asked)) == ["worker.describe", "worker.validate"], name
             assert len(asked) == 2, name
 
