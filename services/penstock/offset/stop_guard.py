@@ -132,7 +132,7 @@ def _still_held(name: str, held: Sequence[str]) -> RetriableError:
     more = f" and {len(held) - 1} more" if len(held) > 1 else ""
     return RetriableError(
         "offset.still_held",
-        f"{name[:200]} should be stopped, but a worker still holds task {held[0]}{more}",
+        f"{name[:200]} should be stopped, but task {held[0]}{more} is not released yet",
         fix="Wait until its tasks have ended. End a worker that hangs: its tasks are released when "
         "its membership ends.",
         retry_after_s=1.0,

@@ -97,17 +97,20 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
     async def ListHeldTasks(
         self, request: pb.ListHeldTasksRequest, context: Any
     ) -> pb.ListHeldTasksResponse:
-        """Return the tasks of a connector that a worker may still run, after a turn. A leader that
-        has not read the stored records, or does not know the outcome of its last write, would leave
-        tasks out, and an operator could change offsets that a task still commits.
+        """Return the tasks of a connector that a worker may still run, after a turn, and those that
+        are completed: they go with the stop, once it is read. A leader that has not read the stored
+        records, or does not know the outcome of its last write, would leave tasks out, and an
+        operator could change offsets that a task still commits.
         """
         leader = self._leader_that_knows("assignments")
         await leader.wait_for_turn()
         cluster = leader.cluster
-        held = sorted(
+        held = {
             id_ for id_, one in cluster.owned.items() if one.record.generation == request.generation
-        )
-        return pb.ListHeldTasksResponse(task_ids=held, revision=cluster.revision)
+        }
+        # altered offsets would have no effect on a task that stays completed
+        held |= {id_ for id_ in cluster.completed if id_.rpartition("-")[0] == request.generation}
+        return pb.ListHeldTasksResponse(task_ids=sorted(held), revision=cluster.revision)
 
     async def ListEvents(
         self, request: pb.ListEventsRequest, context: Any

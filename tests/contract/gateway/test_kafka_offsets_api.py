@@ -193,7 +193,7 @@ def test_alter_sink_connector_offsets(gateway, topic, sink):
 def test_alter_sink_connector_offsets_zombie_sink_tasks(gateway, zombie):
     answer = gateway.patch(f"{zombie}/offsets", {"offsets": [of_sink(0, None)]})
     assert (answer.status_code, answer.json()["code"]) == (400, "offset.still_held")
-    assert "still holds task" in answer.json()["message"]
+    assert "is not released yet" in answer.json()["message"]
     altered(gateway, zombie, [of_sink(0, None)], said=TOLD)
 
 

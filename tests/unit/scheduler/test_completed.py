@@ -2,6 +2,8 @@
 worker is lost, drained or restarted: a copy would be made twice.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.model.connector import TargetState, TaskState
@@ -32,9 +34,14 @@ async def stored(mesh, tasks):
         await mesh.first.scheduler.leader().wait_for_turn()
 
 
-async def states(mesh, instance=None):
+async def tasks(mesh, instance=None):
     (connector,) = await (instance or mesh.first).client.list_statuses("orders")
-    return {task.task_id: task.state for task in connector.tasks}
+    for task in connector.tasks:
+        yield task
+
+
+async def states(mesh, instance=None):
+    return {task.task_id: task.state async for task in tasks(mesh, instance)}
 
 
 async def lose(mesh, worker):
@@ -146,6 +153,79 @@ def test_completions_are_deleted_with_their_connector(mesh):
         await completed(mesh)
         await mesh.config.delete("orders")
         await stored(mesh, set())
+
+    mesh(test)
+
+
+def test_a_worker_that_comes_back_under_its_id_does_not_start_a_completed_task(mesh, patient):
+    """It lost its lease, and its tasks with it; the list of workers is the same as before."""
+
+    async def test(mesh):
+        worker, one, other = await completed(mesh)
+        await worker.disconnect()
+        epoch = worker.held[one].epoch
+        worker.held.clear(), worker.starts.clear()
+        worker.seen = 0
+        worker.connect(mesh.first.address)
+        await until(lambda: other in worker.held, "the other one goes on")
+        await mesh.first.scheduler.leader().wait_for_turn()
+        assert one not in worker.starts
+        (status,) = [task async for task in tasks(mesh) if task.task_id == one]
+        assert (status.state, status.epoch) == (RunState.COMPLETED, epoch)
+
+    mesh(test, patient)
+
+
+def test_a_task_that_completes_while_it_moves_does_not_start_again(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 2)
+        await until(lambda: len(worker.held) == 2, "tasks run")
+        worker.stubborn = set(worker.held)
+        second = mesh.join("w2")
+        leader = mesh.first.scheduler.leader()
+        await until(lambda: leader.cluster.leaving, "one of them is to move")
+        (one,) = leader.cluster.leaving
+        worker.set(one, TaskState.COMPLETED)
+        await stored(mesh, {one})
+        worker.give_in()
+        await until(lambda: one not in worker.held, "it is let go")
+        await leader.wait_for_turn()
+        await leader.wait_for_turn()
+        assert worker.starts.count(one) == 1
+        assert one not in second.held
+
+    mesh(test)
+
+
+def test_offsets_are_altered_only_once_the_stop_is_read(mesh):
+    """Else the task would stay completed, and the reset would have no effect."""
+
+    async def test(mesh):
+        worker, one, _ = await completed(mesh)
+        await lose(mesh, worker)
+        generation = one.rpartition("-")[0]
+        await mesh.first.scheduler.leader().wait_for_turn()
+        assert one in (await mesh.first.client.list_held_tasks(generation)).tasks
+        await mesh.config.set_target_state("orders", TargetState.STOPPED)
+        await stored(mesh, set())
+        assert (await mesh.first.client.list_held_tasks(generation)).tasks == ()
+
+    mesh(test)
+
+
+def test_a_completion_of_an_older_epoch_does_not_count(mesh, monkeypatch):
+    """An earlier version, which knows no completions, started the task again."""
+
+    async def test(mesh):
+        worker, one, _ = await completed(mesh)
+        leader = mesh.first.scheduler.leader()
+        older = replace(leader.cluster.completed[one], epoch=1)
+        monkeypatch.setattr(Cluster, "find_completed", lambda _: {})
+        leader.cluster.load_completed({one: older})
+        await lose(mesh, worker)
+        second = mesh.join("w2")
+        await until(lambda: one in second.held, "it goes on elsewhere")
 
     mesh(test)
 

@@ -334,6 +334,7 @@ class Leader:
         self._warn_of_shared_names()
         self.cluster.workers.set_drained(frozenset(self._drained))
         await self._accept_restart_requests(now)
+        await self._forget_completed(self.cluster.find_outdated_completions())
         for write in self.cluster.decide_writes(now):
             revision = await stored_state.store_round(self._leadership, write)
             self._log_write(write)
@@ -408,8 +409,7 @@ class Leader:
         cluster.request_restarts(self._restart_requests.pending_tasks(cluster.owned), now)
 
     async def _store_completions(self) -> None:
-        """Store which tasks have completed, and delete what is no longer true."""
-        await self._forget_completed(self.cluster.find_outdated_completions())
+        """Store which tasks have completed."""
         completed = self.cluster.find_completed()
         await stored_state.store_completions(self._leadership, completed)
         self.cluster.record_completed(completed)

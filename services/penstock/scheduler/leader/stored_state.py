@@ -27,6 +27,7 @@ from penstock.scheduler.state.records import (
     RESTART_PREFIX,
     ROUND_KEY,
     AcceptedRestarts,
+    Completion,
     OwnedTask,
     PlanRecord,
     decode_accepted_restarts,
@@ -53,7 +54,7 @@ class StoredState:
     owned: Mapping[str, OwnedTask]
     plan_records: Mapping[str, PlanRecord]
     accepted_restarts: Mapping[str, AcceptedRestarts]
-    completed: Mapping[str, str]
+    completed: Mapping[str, Completion]
     drained: frozenset[str]
     events: Sequence[Event]
     log_lines: Sequence[StoredLogLine]
@@ -97,10 +98,10 @@ async def store_round(leadership: Leadership, write: RecordWrite) -> int:
     return revision
 
 
-async def store_completions(leadership: Leadership, completed: Mapping[str, str]) -> None:
-    """Store that tasks have completed, with the digests that they ran; some in each write."""
+async def store_completions(leadership: Leadership, completed: Mapping[str, Completion]) -> None:
+    """Store that tasks have completed; some in each write."""
     puts: list[Put] = [
-        (COMPLETED_PREFIX + id_, encode_completion(digest)) for id_, digest in completed.items()
+        (COMPLETED_PREFIX + id_, encode_completion(one)) for id_, one in completed.items()
     ]
     for start in range(0, len(puts), MAX_RECORDS_PER_WRITE):
         await leadership.write([], puts[start : start + MAX_RECORDS_PER_WRITE])

@@ -28,7 +28,7 @@ from penstock.scheduler.state.desired_state import (
     monitor_id,
 )
 from penstock.scheduler.state.rebalance import RebalanceTimes, Situation, decide_round
-from penstock.scheduler.state.records import OwnedTask, TaskRecord
+from penstock.scheduler.state.records import Completion, OwnedTask, TaskRecord
 from penstock.scheduler.state.restarts import RESTARTS, RestartTracker
 from penstock.scheduler.state.workers import Member, Report, SentTasks, Workers
 
@@ -96,7 +96,7 @@ class Cluster:
         self.restarts = RestartTracker(settings.restart_policy, rng)
         self.rebalances = RebalanceTimes()
         self._owned: dict[str, OwnedTask] = {}
-        self._completed: dict[str, str] = {}
+        self._completed: dict[str, Completion] = {}
         self._connectors: dict[str, DesiredConnector] = {}
         self._specs: dict[str, TaskSpec] = {}
         self._leaving: dict[str, str] = {}
@@ -140,18 +140,24 @@ class Cluster:
         self._owned = dict(owned)
         self._revision = max(self._revision, revision)
 
-    def load_completed(self, completed: Mapping[str, str]) -> None:
-        """Set the tasks that have completed, with the digest that each ran."""
+    @property
+    def completed(self) -> Mapping[str, Completion]:
+        """The tasks that have read all that they had to, as far as that is stored."""
+        return self._completed
+
+    def load_completed(self, completed: Mapping[str, Completion]) -> None:
+        """Set the tasks that have completed."""
         self._completed = dict(completed)
 
     def has_completed(self, spec: TaskSpec) -> bool:
         """Return whether a task has read all that it had to, with this configuration and plan. It
         does not start anew where its worker is lost or drained: a copy would be made twice.
         """
-        return spec.digest is not None and self._completed.get(spec.id) == spec.digest
+        completion = self._completed.get(spec.id)
+        return completion is not None and completion.digest == spec.digest
 
-    def find_completed(self) -> dict[str, str]:
-        """Return the tasks to store as completed, with the digest that each ran."""
+    def find_completed(self) -> dict[str, Completion]:
+        """Return the tasks to store as completed."""
         found = {}
         for session in self.workers.sessions.values():
             for id_, status in session.tasks.items():
@@ -163,18 +169,22 @@ class Cluster:
                 history = self.restarts.history(id_)
                 is_restarting = history is not None and history.action is not None
                 if spec.digest == owned.record.digest and not is_restarting:
-                    found[id_] = owned.record.digest
+                    found[id_] = Completion(owned.record.digest, owned.epoch)
         return {id_: one for id_, one in found.items() if self._completed.get(id_) != one}
 
     def find_outdated_completions(self) -> list[str]:
-        """Return the stored completions of tasks that are gone, or have another digest."""
+        """Return the stored completions of tasks that are gone, have another digest, or started
+        again: an earlier version, which knows no completions, may have led meanwhile.
+        """
         return [
             id_
-            for id_, digest in self._completed.items()
-            if id_ not in self._specs or self._specs[id_].digest not in {None, digest}
+            for id_, one in self._completed.items()
+            if id_ not in self._specs
+            or self._specs[id_].digest not in {None, one.digest}
+            or (id_ in self._owned and self._owned[id_].epoch > one.epoch)
         ]
 
-    def record_completed(self, completed: Mapping[str, str]) -> None:
+    def record_completed(self, completed: Mapping[str, Completion]) -> None:
         """Record that completions were stored."""
         self._completed |= completed
 

@@ -85,7 +85,9 @@ def decide_round(now: Situation) -> Round:
     blocked = _blocked_generations(now)
     for id_, owned in now.owned.items():
         spec = now.specs.get(id_)
-        if now.workers.is_free(id_, owned):
+        if id_ in now.completed and _has_let_go(now, id_, owned):
+            records[id_] = None
+        elif now.workers.is_free(id_, owned):
             if id_ in now.waiting:
                 continue
             if spec is None or id_ not in target:
@@ -130,14 +132,27 @@ def _target_owners(now: Situation) -> dict[str, str]:
 
 
 def _completed_owners(now: Situation) -> dict[str, str]:
-    """Return the owners of completed tasks. A task whose owner is lost or drained has none."""
-    owners = {id_: now.owned[id_].record.worker for id_ in now.completed if id_ in now.owned}
+    """Return the owners of completed tasks. A task whose owner is lost or drained, or has let go of
+    it, has none.
+    """
     workers = now.workers
     return {
-        id_: worker
-        for id_, worker in owners.items()
-        if worker in workers.members and not workers.is_draining(worker)
+        id_: owned.record.worker
+        for id_ in now.completed
+        if (owned := now.owned.get(id_)) is not None
+        and owned.record.worker in workers.members
+        and not workers.is_draining(owned.record.worker)
+        and not _has_let_go(now, id_, owned)
     }
+
+
+def _has_let_go(now: Situation, id_: str, owned: OwnedTask) -> bool:
+    """Return whether the owner of a completed task no longer holds it. Its first report says so,
+    too: a worker that lost its lease comes back under the same id, and without its tasks.
+    """
+    session = now.workers.sessions.get(owned.record.worker)
+    has_lost = session is not None and session.has_reported and not session.holds(id_)
+    return has_lost or now.workers.is_free(id_, owned)
 
 
 def _must_leave(now: Situation, target: Mapping[str, str], id_: str, owned: OwnedTask) -> bool:

@@ -76,6 +76,16 @@ class OwnedTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Completion:
+    """A task has read all that it had to, with this digest of its configuration and plan, at this
+    epoch.
+    """
+
+    digest: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRecord:
     """Which plans of a connector are in force.
 
@@ -176,17 +186,18 @@ def decode_accepted_restarts(entry: Entry) -> tuple[str, AcceptedRestarts]:
     return generation, accepted
 
 
-def encode_completion(digest: str) -> bytes:
-    """Return the JSON value for a task that has completed with this configuration and plan."""
-    return json.dumps({"digest": digest}, separators=(",", ":")).encode()
+def encode_completion(completion: Completion) -> bytes:
+    """Return the JSON value of a completion."""
+    return json.dumps(asdict(completion), separators=(",", ":")).encode()
 
 
-def decode_completion(entry: Entry) -> tuple[str, str]:
-    """Return the task id and the digest of an entry."""
-    return entry.key.removeprefix(COMPLETED_PREFIX), json.loads(entry.value)["digest"]
+def decode_completion(entry: Entry) -> tuple[str, Completion]:
+    """Return the task id and the completion of an entry."""
+    completion = Completion(**_known_fields(Completion, entry.value))
+    return entry.key.removeprefix(COMPLETED_PREFIX), completion
 
 
-def _known_fields(kind: type[TaskRecord | PlanRecord], value: bytes) -> dict[str, Any]:
+def _known_fields(kind: type[TaskRecord | PlanRecord | Completion], value: bytes) -> dict[str, Any]:
     """Return the fields of a stored form. Fields of a newer version are left out."""
     names = {field.name for field in fields(kind)}
     return {name: value for name, value in json.loads(value).items() if name in names}

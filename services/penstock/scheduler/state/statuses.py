@@ -108,7 +108,7 @@ def derive_task_status(cluster: Cluster, spec: TaskSpec) -> RunStatus:
     """Return the status of a task."""
     owned = cluster.owned.get(spec.id)
     if owned is None and cluster.has_completed(spec):
-        return RunStatus(spec.id, RunState.COMPLETED)
+        return RunStatus(spec.id, RunState.COMPLETED, epoch=cluster.completed[spec.id].epoch)
     if owned is None:
         return RunStatus(spec.id, RunState.UNASSIGNED, diagnostic=_why_unassigned(cluster, spec))
     status = cluster.workers.task_status(spec.id, owned)
