@@ -98,7 +98,7 @@ class ConnectionKeys(Reaching):
         "", doc="Password of the user.", type="password", group="Connection"
     )
     connection_attempts: int = key(
-        3, doc="Most attempts to connect, before the task is opened anew.", group="Connection"
+        3, doc="Most attempts to connect, before the task is opened again.", group="Connection"
     )
     connection_backoff_ms: float = key(
         10.0,

@@ -34,17 +34,11 @@ class TaskSession:
         self._writer, self._ledger = writer, ledger
         self._stopping = stopping
         self._connection: Connection | None = None
-        self._was_open = False
         self._session: Session | None = None
 
     def connection(self) -> Connection:
-        """Return the connection; opens it again within the attempts of the configuration. The
-        first failure is the host's, which tells of it at once and opens the task again.
-        """
-        if self._connection is None and not self._was_open:
-            self._connection = self._claimed()
-            self._was_open = True
-        elif self._connection is None:
+        """Return the connection; opens it within the attempts of the configuration."""
+        if self._connection is None:
             retry = self._config.connection_retry
             self._connection = retry.call(self._claimed, self._stopping.wait)
         return self._connection

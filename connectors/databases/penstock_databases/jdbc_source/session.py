@@ -31,29 +31,26 @@ class Session:
         self._config = config
         self._stopping = stopping
         self._open: Connection | None = None
-        self._was_open = False
         self._time = datetime.min  # noqa: DTZ901 - never used before it was asked for
         self._offset = timedelta()
         self._asked = self._asked_offset = float("-inf")
 
     def connection(self) -> Connection:
-        """Return the connection; opens it again with `connection.attempts`. The first failure is
-        the host's, which tells of it at once and opens the task again.
+        """Return the connection; opens it, with `connection.attempts`.
 
         Raises:
             RetriableError: `sql.unreachable`: it never came about.
         """
         if self._open is None:
-            self._open = self._reconnect() if self._was_open else self._connect()
-            self._was_open = True
+            self._open = self._connect()
             self._asked = self._asked_offset = float("-inf")
         return self._open
 
     def _connect(self) -> Connection:
-        return self._config.dialect.connect(self._config.target, self._config.login)
-
-    def _reconnect(self) -> Connection:
-        return self._config.connection_retry.call(self._connect, self._stopping.wait)
+        config = self._config
+        return config.connection_retry.call(
+            lambda: config.dialect.connect(config.target, config.login), self._stopping.wait
+        )
 
     def close(self) -> None:
         """End it. It can be opened again."""
