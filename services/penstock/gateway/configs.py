@@ -129,9 +129,12 @@ class ConfigView:
     def show(self, connector: Connector, config: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the configuration of a connector, or the `config` of a task of it."""
         config = connector.config if config is None else config
-        if connector.name in self.unredacted:
-            return dict(config)
-        return redact_config(config, connector.secret_keys)
+        redacted = redact_config(config, connector.secret_keys)
+        if connector.name not in self.unredacted:
+            return redacted
+        # a plugin may give its tasks what a reference to a secret was resolved to
+        written = connector.config
+        return {k: v if written.get(k) == v else redacted[k] for k, v in config.items()}
 
 
 REDACTED_VIEW: Final = ConfigView()

@@ -249,13 +249,13 @@ class PluginHost:
 
     def _install(self, registry: Registry) -> bool:
         before, self.registry = self.registry, registry
-        keys = {
-            (_process_key(manifest, entry), "", 0)
+        installed = {
+            _process_key(manifest, entry)
             for manifest in registry.manifests
             for entry in manifest.connectors
         }
         for key, slot in list(self._slots.items()):
-            if key not in keys and slot.is_empty and not slot.tasks:
+            if key[0] not in installed and slot.is_empty and not slot.tasks:
                 del self._slots[key]
         return log_changes(before, registry)
 
@@ -284,6 +284,8 @@ class PluginHost:
             return
         _log.info("plugin %s is stopped: unused for %g s", process.name, self._idle_timeout_s)
         slot.process = None
+        # an owner may be gone for good; a shared process keeps its counts
+        self._slots = {k: one for k, one in self._slots.items() if one is not slot or not k[1]}
         self._stop(process, RETIRE_GRACE_S)
 
     def _handle_exit(self, slot: _Slot, process: PluginProcess, started_at: float) -> None:

@@ -1,5 +1,7 @@
 """What Kafka Connect's REST API shows."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.gateway.configs import REDACTED_VIEW, ConfigView
@@ -94,8 +96,15 @@ def test_a_task_shows_its_first_partitions():
     assert shown["id"] == {"connector": "orders", "task": 0}
     assert shown["config"]["partitions"].count('"n"') == bodies.MAX_PARTITIONS
     assert "canary" not in str(shown)
-    shown = bodies.Task.of(ORDERS, 0, plan, ConfigView({"orders"})).to_json()
-    assert shown["config"]["password"] == "canary"
+
+
+@pytest.mark.parametrize(("written", "shown"), [("canary", "canary"), ("${env:PW}", "***")])
+def test_a_task_shows_a_secret_as_it_was_written_and_never_what_a_reference_means(written, shown):
+    """A plugin gets what the reference means, and may give all of it to its tasks."""
+    plan = TaskPlan("g-0", (), {"password": "canary"})
+    connector = replace(ORDERS, config={**ORDERS.config, "password": written})
+    task = bodies.Task.of(connector, 0, plan, ConfigView({"orders"})).to_json()
+    assert task["config"]["password"] == shown
 
 
 def test_a_namesakes_status_is_not_shown():

@@ -101,7 +101,8 @@ async def _keys_of_type(
     if not name or type_ not in _KINDS:
         return ()
     try:
-        if host.find(name, version)[1].kind is not _KINDS[type_]:
+        # what is installed since the last look is not looked for: there may be many unknown names
+        if host.registry.find(name, version)[1].kind is not _KINDS[type_]:
             return ()
         return (await host.acquire(name, version)).spec.keys
     except PenstockError:

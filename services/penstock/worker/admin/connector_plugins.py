@@ -244,9 +244,13 @@ class Validator:
 
     async def validate(self, connector: Connector) -> ValidatedConnector:
         """Return the findings of a configuration, its values, and its secret and added keys."""
-        added = await find_added_keys(self._context.host, connector.config)
         try:
             check_config_size(connector.name, connector.config)
+        except PenstockError as error:
+            wrong = tuple(one.diagnostic for one in split_errors(error))
+            return ValidatedConnector(wrong, connector.kind)
+        added = await find_added_keys(self._context.host, connector.config)
+        try:
             resolved = await self._context.resolve(connector)
         except PenstockError as error:
             wrong = tuple(one.diagnostic for one in split_errors(error))
