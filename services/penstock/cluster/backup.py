@@ -89,7 +89,8 @@ async def back_up(client: Etcd, place: Path) -> TakenBackup:
 async def _write_backup(client: Etcd, place: Path) -> TakenBackup:
     async with aclosing(client.pages(client.prefix)) as pages:
         first = await anext(pages)
-        stored = _read_format(client, first)
+        # by its own key: a page may have been cut to one key, where values are large
+        stored = _read_format(client, await client.get(client.prefix + FORMAT_KEY))
         stored.refuse_restoring(client.prefix)
         traits = _read_traits(client, first)
         _refuse_postgresql(client, traits)

@@ -92,7 +92,7 @@ class Source:
 
 def test_workers_are_followed_as_they_come_go_and_come_back(monkeypatch):
     monkeypatch.setattr(worker_logs, "CHECK_INTERVAL_S", 0.005)
-    monkeypatch.setattr(worker_logs, "READ_PAUSE_S", 0.0)
+    monkeypatch.setattr(worker_logs, "PASS_INTERVAL_S", 0.0)
     source, connected, added = Source(), {"a": "h:1"}, []
     arrived = asyncio.Event()
 
@@ -126,3 +126,30 @@ def test_workers_are_followed_as_they_come_go_and_come_back(monkeypatch):
 
     asyncio.run(asyncio.wait_for(main(), 60))
     assert added == [("a", [1], 0), ("b", [2], 7), ("a", [3], 0), ("c", [4], 0)]
+
+
+def test_the_last_lines_of_a_worker_that_logs_much_and_dies_are_passed_on(monkeypatch):
+    """Its log is read as fast as it comes: what waits at the worker dies with it."""
+    monkeypatch.setattr(worker_logs, "PASS_INTERVAL_S", 3600.0)
+    source, added = Source(), []
+    source.queues["h:1"] = asyncio.Queue()
+
+    async def main():
+        logs = WorkerLogs(source, lambda: {"a": "h:1"}, lambda *found: added.append(found))
+        task = asyncio.create_task(logs.run())
+        queue = source.queues["h:1"]
+        queue.put_nowait(ReadLines((line(0),), 0))
+        while not added:
+            await asyncio.sleep(0.001)
+        for n in range(1, 1000, 100):
+            queue.put_nowait(ReadLines(tuple(line(k) for k in range(n, n + 100)), 1))
+        queue.put_nowait(None)
+        while len(added) < 2:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    (_, lines, missed) = added[1]
+    assert [one.message for one in lines] == [f"line {n}" for n in range(981, 1001)]
+    assert missed == 980 + 10

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Final, Protocol
@@ -23,9 +24,9 @@ from penstock.scheduler.state.log_lines import LOWEST_LEVEL, MAX_LINES_PER_READ
 
 log = logging.getLogger(__name__)
 
-READ_PAUSE_S: Final = 1.0
-"""Seconds after each read. What a worker logs meanwhile is lost if it is killed meanwhile; with a
-shorter time, a worker that logs a warning for every row takes the time of the leader."""
+PASS_INTERVAL_S: Final = 1.0
+"""Seconds between two times that lines of a worker are passed on: the last ones of that time. With
+a shorter one, a worker that logs a warning for every row takes the time of the leader."""
 
 CHECK_INTERVAL_S: Final = 2.0
 """Seconds between two looks for workers whose logs are not followed, because they have just come or
@@ -56,6 +57,33 @@ class WorkerLogSource:
         ):
             async for lines in answers:
                 yield lines
+
+
+class _Gathered:
+    """The last lines of a worker that were not passed on, and the number of those before them. Its
+    log is read without a pause: the last lines of a worker that dies say why.
+    """
+
+    def __init__(self) -> None:
+        self.lines: deque[LogLine] = deque(maxlen=MAX_LINES_PER_READ)
+        self.has_lines = asyncio.Event()
+        self._missed = 0
+
+    def take(self, read: LogLines) -> None:
+        """Take lines that were read."""
+        dropped = max(len(self.lines) + len(read.lines) - MAX_LINES_PER_READ, 0)
+        self._missed += read.missed + dropped
+        self.lines.extend(read.lines)
+        if self.lines:
+            self.has_lines.set()
+
+    def give(self) -> tuple[Sequence[LogLine], int]:
+        """Return the lines, and how many before them are left out."""
+        given = (tuple(self.lines), self._missed)
+        self.lines.clear()
+        self._missed = 0
+        self.has_lines.clear()
+        return given
 
 
 class WorkerLogs:
@@ -89,11 +117,25 @@ class WorkerLogs:
             await cancel_and_wait(*self._following.values())
 
     async def _follow(self, worker: str, address: str) -> None:
+        gathered = _Gathered()
+        passing = asyncio.create_task(self._pass_on(worker, gathered))
         with suppress(asyncio.CancelledError):
             try:
                 async with aclosing(self._source.watch(address)) as answers:
                     async for read in answers:
-                        self._add(worker, read.lines, read.missed)
-                        await asyncio.sleep(READ_PAUSE_S)
+                        gathered.take(read)
             except PenstockError as error:  # it is gone, or has too many readers: tried again
                 log.debug("cannot follow the log of worker %s: %s", worker, error)
+            finally:
+                passing.cancel()
+                self._pass(worker, gathered)
+
+    async def _pass_on(self, worker: str, gathered: _Gathered) -> None:
+        while True:
+            await gathered.has_lines.wait()
+            self._pass(worker, gathered)
+            await asyncio.sleep(PASS_INTERVAL_S)
+
+    def _pass(self, worker: str, gathered: _Gathered) -> None:
+        if gathered.lines:
+            self._add(worker, *gathered.give())

@@ -141,12 +141,13 @@ def events_between_leaders(
     reported: Mapping[str, TaskStatus], last_states: Mapping[str, str], worker: str
 ) -> Iterator[Event]:
     """Yield what happened to tasks that no leader was told of, by the first report of a session:
-    failures and ends that are not the last event about the state of the task.
+    failures and ends that are not the last event about the state of the task. A task
+    without an event that is completed was so long ago.
     """
     for id_, status in reported.items():
         if status.state in _BETWEEN_LEADERS and not is_monitor_id(id_):
             kind, text = _describe_state(status)
-            if last_states.get(id_) != kind:
+            if last_states.get(id_, "completed") != kind:
                 message = f"task {id_} of {status.connector} {text}"
                 yield Event(kind, message, status.connector, id_, worker)
 
