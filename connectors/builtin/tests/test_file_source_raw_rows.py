@@ -60,6 +60,19 @@ def test_values_of_csv_are_written_as_fields(people):
     assert row["name"] == "a\\b,c"
 
 
+@pytest.mark.parametrize("null", ["", "NA"])
+def test_a_text_that_reads_like_no_value_stays_a_text(people, null):
+    keys = {**TYPES, "csv.null": null}
+    (row,) = parse(people, (b"3,Alan,2024-05-01,1\n", {"name": null}), **keys)
+    assert row["name"] == null
+    (row,) = parse(people, (b"3,Alan,2024-05-01,1\n", {"name": None}), **keys)
+    assert row["name"] is None
+    (error,) = parse(
+        people, (b"3,Alan,2024-05-01,1\n", {"name": null}), **keys, **{"csv.quote": ""}
+    )
+    assert error.code == "file.value_not_set"
+
+
 @pytest.mark.parametrize(
     ("raw", "changes", "says"),
     [

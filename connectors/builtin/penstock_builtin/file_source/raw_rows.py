@@ -152,14 +152,22 @@ class _File:
             )
         fields += [b""] * (len(names) - len(fields))
         for name, value in changes.items():
-            text = null if value is None else value if isinstance(value, str) else json.dumps(value)
-            fields[names.index(name)] = _field(dialect, text, name, raw, is_null=value is None)
+            text = value if value is None or isinstance(value, str) else json.dumps(value)
+            fields[names.index(name)] = _field(dialect, text, null, name, raw)
         return dialect.delimiter.join(fields) + b"\n"
 
 
-def _field(dialect: Dialect, text: str, name: str, raw: bytes, *, is_null: bool) -> bytes:
-    """Return a value as a field. No value has no quotes."""
-    field = text.encode() if is_null else dialect.field(text.encode())
+def _field(dialect: Dialect, text: str | None, null: str, name: str, raw: bytes) -> bytes:
+    """Return a value as a field. No value has no quotes; a text that reads like it has."""
+    if text is None:
+        return null.encode()
+    field = dialect.field(text.encode())
+    if text == null and dialect.quote:
+        return dialect.quote + text.encode() + dialect.quote
+    if text == null:
+        raise _not_set(
+            raw, f"cannot have the text {null!r} of {name!r}: without `csv.quote`, it is no value"
+        )
     if field is None:
         raise _not_set(
             raw, f"cannot have the value of {name!r}: without `csv.quote` and `csv.escape`, no "
