@@ -186,13 +186,18 @@ def _replay(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     return code
 
 
+_NOT_CORRECTABLE: Final = frozenset({"letters.no_parser", "letters.no_row"})
+"""Codes of dead letters that no edit makes a row of."""
+
+
 def _print_reasons(connector: str, replay: Mapping[str, Any]) -> None:
     """Say of each dead letter that was asked for and is not replayed, why, and what to do."""
     for one in replay["reasons"]:
         text = f"not replayed: {one['id']}: [{one['code']}] {one['message']}"
         print(f"{text}. Fix: {one['fix']}" if one["fix"] else text, file=sys.stderr)
-    if replay["reasons"]:
-        example = replay["reasons"][0]["id"]
+    correctable = [one["id"] for one in replay["reasons"] if one["code"] not in _NOT_CORRECTABLE]
+    if correctable:
+        example = correctable[0]
         print(
             f"Correct them: penstock dlq replay {connector} {example} --set COLUMN=VALUE, "
             "--raw TEXT for the whole row, or --edit.",

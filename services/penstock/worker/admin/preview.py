@@ -180,7 +180,8 @@ class PreviewSource:
                 "rehearsal.source_keeps",
                 f"{target.connector} keeps state for its reader, such as a replication slot or a "
                 "queue, so it is not opened for a preview",
-                fix="Pass rows with the request instead of `sample`.",
+                fix="Give the rows yourself: under `tests:` of the file for `penstock test`, or "
+                "with the request instead of `sample`.",
                 config_path=resolved.plugin_key("connector.class", "source"),
             )
 
