@@ -70,6 +70,14 @@ def test_the_source_has_connector_table_and_the_time_of_the_commit_and_the_row_t
     assert found["__ts_us"] == 5_000_123
 
 
+def test_a_column_of_the_table_may_begin_with_two_underscores():
+    fields = [pa.field("__deleted", pa.string()), *SCHEMA]
+    row = {**change(Op.CREATE), "__deleted": "no"}
+    batch = Batch(pa.RecordBatch.from_pylist([row], schema=pa.schema(fields)), key_columns=("id",))
+    (found,) = Envelopes("mysql", "shop", "1.2", SOURCE).wrap(batch, NOW_NS).rows.to_pylist()
+    assert found["after"] == {"__deleted": "no", "id": 1, "name": "a"}
+
+
 def test_a_tombstone_follows_its_delete_with_nothing_but_the_key():
     found = wrapped(
         change(Op.DELETE, 1), change(Op.CREATE, 2), change(Op.UPDATE, 3, before=A),

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock_connector import ConfigError, Op
-from penstock_databases.cdc.progress import Progress
+from penstock_databases.cdc.progress import Progress, Window, Work
 from penstock_databases.cdc.signals import (
     LOG,
     PAUSE,
@@ -109,6 +109,10 @@ def test_what_could_end_the_statement_is_no_condition(text):
     assert not is_condition(text)
 
 
+class Place:
+    number = 1
+
+
 class Reading:
     """A snapshot of tables by their numbers."""
 
@@ -135,6 +139,46 @@ def test_tables_are_read_with_their_conditions_and_stopped():
     assert all(one.keep for one in work.values())
     assert reading.obey(STOP, '{"data-collections": ["a.b", "x.y"]}').endswith(": a.b")
     assert list(work) == [2]
+
+
+def of_one(condition):
+    one = f'{{"data-collection": "a.b", "filter": "{condition}"}}'
+    conditions = f', "additional-conditions": [{one}]' if condition else ""
+    return f'{{"data-collections": ["a.b"]{conditions}}}'
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reads"),
+    [
+        (["", "id < 7"], ""),
+        (["id < 7", ""], ""),
+        (["id < 7", "id > 9"], "(id < 7) OR (id > 9)"),
+        (["id < 7", "id > 9", "n = 1"], "((id < 7) OR (id > 9)) OR (n = 1)"),
+        (["id < 7", "id < 7"], "id < 7"),
+    ],
+)
+def test_what_is_asked_for_while_a_table_is_read_is_read_too(conditions, reads):
+    """From the beginning: what was given of it is not what the other signal asked for."""
+    reading = Reading()
+    for condition in conditions:
+        reading.obey(SNAPSHOT, of_one(condition))
+        if condition != conditions[-1]:
+            reading.progress.given(Window(1, None, (5,), Place()), done=False)
+    assert reading.progress.work == {1: Work(1, keep=True, condition=reads)}
+
+
+def test_a_condition_leaves_a_first_reading_whole():
+    reading = Reading()
+    reading.progress.add([1, 2])
+    reading.obey(SNAPSHOT, of_one("id < 7"))
+    assert reading.progress.work == {1: Work(1, keep=True), 2: Work(2)}
+    assert reading.progress.reads_all(1)
+    reading.progress.add([2], condition="id < 7")
+    assert not reading.progress.work[2].condition
+    reading.progress.add([3], keep=True, condition="id < 7")
+    assert not reading.progress.reads_all(3)
+    reading.progress.add([3])
+    assert reading.progress.work[3] == Work(3, keep=True)
 
 
 def test_a_pause_lasts_until_it_is_taken_back_or_nothing_is_left():

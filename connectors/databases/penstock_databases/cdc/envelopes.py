@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import Batch, ConfigError, Dataset, Op
-from penstock_databases.cdc.rows import BEFORE, HEADERS, OP, SOURCE, TS_US
+from penstock_databases.cdc.rows import BEFORE, HEADERS, OP, RESERVED, SOURCE, TS_US
 from penstock_databases.cdc.transactions import TRANSACTION, TRANSACTION_TYPE
 from penstock_values.semantic_types import with_schema_name
 
@@ -41,7 +41,6 @@ _CODES: Final = {
     Op.TRUNCATE: "t",
 }
 _TIMES: Final = (("ts_ms", 1_000_000), ("ts_us", 1_000), ("ts_ns", 1))
-_RESERVED: Final = "__"
 _SOURCE_NAMES: Final = {
     "mysql": "io.debezium.connector.mysql.Source",
     "mariadb": "io.debezium.connector.mariadb.Source",
@@ -181,7 +180,7 @@ def check_format(output_format: str, prefix: str) -> None:
 
 
 def _value(rows: pa.RecordBatch) -> pa.StructArray:
-    names = [name for name in rows.schema.names if not name.startswith(_RESERVED)]
+    names = [name for name in rows.schema.names if name not in RESERVED]
     return pa.StructArray.from_arrays(
         [rows.column(name) for name in names], fields=[rows.schema.field(name) for name in names]
     )

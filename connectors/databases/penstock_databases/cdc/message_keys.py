@@ -39,6 +39,10 @@ class MessageKeys:
             entries.append((Pattern.compile(table.strip(), PATH, ignore_case=ignore_case), names))
         return cls(tuple(entries))
 
+    def names(self, table: str) -> bool:
+        """Return whether a key is named for a table, as `database.table` or `schema.table`."""
+        return any(pattern.matches(table) for pattern, _ in self.entries)
+
     def key_of(self, table: str, columns: Sequence[str]) -> tuple[str, ...] | None:
         """Return the key of rows of a table, as `database.table` or `schema.table`; None: that of
         the table itself.

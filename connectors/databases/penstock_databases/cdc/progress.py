@@ -100,11 +100,36 @@ class Progress(Generic[T, P]):
         """Return the windows of a table."""
         return [one for one in self.windows if one.table == table]
 
-    def add(self, tables: Iterable[T], *, keep: bool = False, condition: str = "") -> None:
-        """Take tables that are to be read, from their beginning."""
-        self.paused = self.paused and bool(self.work)
+    def add(
+        self,
+        tables: Iterable[T],
+        *,
+        keep: bool = False,
+        condition: str = "",
+        anew: bool = False,
+    ) -> None:
+        """Take tables that are to be read, from their beginning. Of one that is being read already,
+        the rows that meet either condition are.
+
+        Args:
+            tables: The tables.
+            keep: No change may be left out.
+            condition: SQL that the rows meet that are read; empty: all.
+            anew: Their work was forgotten just now, for this: a pause stays.
+        """
+        self.paused = self.paused and (anew or bool(self.work))
         for table in tables:
-            self.work[table] = Work(table, keep=keep, condition=condition)
+            was = self.work.get(table)
+            if was is None:
+                self.work[table] = Work(table, keep=keep, condition=condition)
+            else:
+                either = _either(was.condition, condition)
+                self.work[table] = Work(table, keep=keep or was.keep, condition=either)
+
+    def reads_all(self, table: T) -> bool:
+        """Return whether a table is to be read, or being read, and all of its rows."""
+        work = self.work.get(table)
+        return work is not None and not work.condition
 
     def keep_all(self, tables: Iterable[T]) -> None:
         """Leave out no change of tables that are read: their chunks may not have all rows."""
@@ -144,6 +169,13 @@ class Progress(Generic[T, P]):
     def _is_open(self, table: T) -> bool:
         work = self.work.get(table)
         return work is not None and work.begun and work.last is None
+
+
+def _either(one: str, other: str) -> str:
+    """Return the SQL that rows meet that meet either condition; an empty one is met by all."""
+    if not one or not other:
+        return ""
+    return one if one == other else f"({one}) OR ({other})"
 
 
 def _continues(last: Window[T, P], window: Window[T, P]) -> bool:

@@ -17,8 +17,10 @@ SOURCE: Final = "__source"
 """Where a change is from, for envelopes. It never leaves the source."""
 
 RESERVED: Final = frozenset({
-    OP.name, TS_US.name, BEFORE, HEADERS.name, "__key", "__offset", "__raw_key", "__raw_value",
+    OP.name, TS_US.name, BEFORE, HEADERS.name, SOURCE, "__key", "__offset", "__raw_key",
+    "__raw_value",
 })  # fmt: skip
+"""Names that no column of a table can have."""
 
 
 def reserved_fields(

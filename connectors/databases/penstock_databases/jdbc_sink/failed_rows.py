@@ -10,6 +10,7 @@ Where none is tolerated, the first one is found in the same way, so that the err
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -19,11 +20,14 @@ from typing import Final
 import pyarrow as pa
 
 from penstock_connector import DataError, Staging
+from penstock_connector.tables.changes import Verb
 from penstock_connector.tables.routing import format_value
 from penstock_databases.dialect import Connection
 from penstock_databases.failing import RefusedRowError
 from penstock_databases.jdbc_sink.route import JdbcStaging, Piece
 from penstock_databases.writing import Session, Writer
+
+_log = logging.getLogger(__name__)
 
 FailedRow = tuple[Staging, int, DataError]
 
@@ -117,17 +121,20 @@ def name_row(
     connection: Connection, writer: Writer, piece: Piece, error: DataError, fix: str
 ) -> DataError:
     """Return the error of a row, the only one of a piece, with its key, and with the constraint and
-    the columns that it breaks.
+    the columns that it breaks; the error as it is where there is no row to name.
     """
-    if not isinstance(error, RefusedRowError):
+    if not isinstance(error, RefusedRowError) or piece.verb is Verb.TRUNCATE:
         return error
     table, rule = piece.layout.table, error.rule
-    if rule is not None and not rule.columns:
-        rule = replace(rule, columns=writer.rule_columns(connection, table, rule))
+    try:
+        if rule is not None and not rule.columns:
+            rule = replace(rule, columns=writer.rule_columns(connection, table, rule))
+        key = _row_key(piece)
+    except Exception as failure:  # noqa: BLE001 - a courtesy: the error that is there is to be told
+        _log.warning("%s: the row that is refused cannot be named: %s", table, failure)
+        return error
     broken = f" breaks {rule}" if rule else " is refused"
-    return DataError(
-        error.code, f"{table}: the row {_row_key(piece)}{broken}: {error.said}", fix=fix
-    )
+    return DataError(error.code, f"{table}: the row {key}{broken}: {error.said}", fix=fix)
 
 
 def _row_key(piece: Piece) -> str:

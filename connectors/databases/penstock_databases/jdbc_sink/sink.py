@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -36,6 +37,8 @@ from penstock_databases.jdbc_sink.ledger import Ledger
 from penstock_databases.jdbc_sink.route import JdbcRoute, JdbcStaging, Piece
 from penstock_databases.jdbc_sink.session import TaskSession
 from penstock_databases.writers import reached_by
+
+_log = logging.getLogger(__name__)
 
 _WRITE_WITHIN_S: Final = 100.0
 """Seconds after which a transaction is not tried again: the host waits 120 s for Prepare."""
@@ -222,8 +225,9 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
             return None
         try:
             return find_first_failed(self._idle(), self._owned.session(), groups, self._writer)
-        except ConnectorError:
-            return None  # the error that is there is the one to tell
+        except Exception as failure:  # noqa: BLE001 - the error that is there is the one to tell
+            _log.warning("no row that failed could be found to be named: %s", failure)
+            return None
         finally:
             self._lose()
 

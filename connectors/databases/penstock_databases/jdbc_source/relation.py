@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,6 +21,8 @@ from penstock_databases.jdbc_source.tables import dataset_of
 
 NO_INCREMENTING_COLUMN: Final = "jdbc.no_incrementing_column"
 """Code of tables without one column that the database numbers."""
+
+_PLAIN: Final = re.compile(r"[\w. -]+")
 
 MAX_NAMED: Final = 20
 """Tables that a message names."""
@@ -164,15 +167,23 @@ def no_incrementing_column(tables: Sequence[str]) -> ConfigError:
     """Return the error for tables without one column that the database numbers."""
     shown, more = tables[:MAX_NAMED], len(tables) - MAX_NAMED
     rest = f" and {more} more" if more > 0 else ""
-    modes = ", ".join(f"{table}=bulk" for table in shown)
+    modes = ", ".join(f"{_pattern(table)}=bulk" for table in shown)
     return ConfigError(
         NO_INCREMENTING_COLUMN,
         f"{', '.join(shown)}{rest}: there is no column, or no single one, that the database "
         "numbers",
-        fix=f"Read them in another mode: `table.modes: {modes}`. Or name the column by "
-        "`incrementing.column.name`, or leave them out by `table.exclude.list`.",
+        fix=f"Read them in another mode: `table.modes: {modes}`; `bulk` reads all rows each time: "
+        "give the sink keys (`insert.mode: upsert`), or copy once (`until.caught.up`). Or name the "
+        "column by `incrementing.column.name`, or leave them out by `table.exclude.list`.",
         config_path="incrementing.column.name",
     )
+
+
+def _pattern(table: str) -> str:
+    """Return the pattern of a table's name, in a list that has commas."""
+    if _PLAIN.fullmatch(table):
+        return table  # its dots mean any character, so themselves
+    return re.escape(table).replace(",", r"\x2c")
 
 
 def timestamp_columns(config: JdbcSourceConfig, relation: Relation) -> tuple[Column, ...]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import Batch, Op
-from penstock_databases.cdc.rows import BEFORE, SOURCE, reserved_fields, snapshot_columns
+from penstock_databases.cdc.rows import BEFORE, OP, SOURCE, reserved_fields, snapshot_columns
 from penstock_databases.cdc.transactions import (
     TransactionCounter,
     TransactionPlace,
@@ -123,6 +123,13 @@ class Changes:
             self.origins.filter(mask) if self.origins is not None else None,
         )
 
+    def rows(self, table: Table) -> list[dict[str, Any]]:
+        """Return their rows one by one, with `__op`."""
+        schema = pa.schema([*table.layout.fields, OP])
+        columns = [*self.columns, pa.array(self.ops)]
+        found: list[dict[str, Any]] = pa.RecordBatch.from_arrays(columns, schema=schema).to_pylist()
+        return found
+
     def batch(self, table: Table) -> Batch:
         """Return them as a batch without an offset."""
         columns = [*self.columns, pa.array(self.ops), pa.array(self.stamps)]
@@ -219,8 +226,8 @@ def moved(changes: Changes, key: tuple[int, ...]) -> Changes:
         return changes
     differs = np.zeros(len(changes.ops), np.bool_)
     for place in key:
-        was = changes.before.field(place)
-        unequal = pc.fill_null(pc.not_equal(was, changes.columns[place]), False)
+        was, now = changes.before.field(place), changes.columns[place]
+        unequal = pc.fill_null(pc.not_equal(was, now), pc.xor(pc.is_null(was), pc.is_null(now)))
         differs |= unequal.to_numpy(zero_copy_only=False)
     differs &= changes.ops == Op.UPDATE
     if not differs.any():

@@ -65,7 +65,7 @@ def layout_of(table: TableMap, server: Server, zeros: str) -> Layout:
 
     Raises:
         ConfigError: `cdc.binlog_row_metadata`: the log does not tell, and the catalog cannot.
-        SchemaError: `cdc.reserved_column`, `cdc.type_unknown`.
+        SchemaError: `cdc.type_unknown`.
     """
     shape = None
     if not table.named or any(map(_asks, table.columns)):
@@ -78,13 +78,22 @@ def layout_of(table: TableMap, server: Server, zeros: str) -> Layout:
         native = native_of(column, known, server)
         fields.append(row_field(column.name, native))
         decoders.append(_decoder(column, native, fields[-1].type, server, zeros))
-        if column.name in RESERVED:
+    return Layout(tuple(fields), tuple(decoders), table.key)
+
+
+def check_names(table: str, layout: Layout) -> None:
+    """Refuse a table, as `database.table`, with a column whose name rows reserve.
+
+    Raises:
+        SchemaError: `cdc.reserved_column`.
+    """
+    for field in layout.fields:
+        if field.name in RESERVED:
             raise SchemaError(
                 "cdc.reserved_column",
-                f"{table.database}.{table.table} has a column {column.name!r}, which rows reserve",
+                f"{table} has a column {field.name!r}, which rows reserve",
                 fix="Rename the column, or leave the table out (`table.exclude.list`).",
             )
-    return Layout(tuple(fields), tuple(decoders), table.key)
 
 
 def _asks(column: LoggedColumn) -> bool:

@@ -31,7 +31,7 @@ class TableProgress(Progress[TableName, Place]):
         for work in list(self.work.values()):
             if work.begun and work.last is None:
                 self.forget(work.table)
-                self.add([work.table], keep=work.keep, condition=work.condition)
+                self.add([work.table], keep=work.keep, condition=work.condition, anew=True)
 
     def inexact(self, place: Place) -> None:
         """Take the windows to another server, where places are others: they end at this one."""

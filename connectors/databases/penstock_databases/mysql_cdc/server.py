@@ -268,6 +268,7 @@ class Origin:
         *,
         keep: bool = False,
         condition: str = "",
+        anew: bool = False,
     ) -> None:
         """Plan to read tables, from their beginning.
 
@@ -276,11 +277,12 @@ class Origin:
             tables: The tables.
             keep: Rows of them were given before: no change of theirs may be left out.
             condition: SQL that the rows meet that are read; empty: all.
+            anew: Their work was forgotten just now, for this: a pause stays.
         """
         for name in tables:
             partial = ".".join(name) in self._config.snapshot_statements
             inexact = keep or partial or not self.exact
-            progress.add([name], keep=inexact, condition=condition)
+            progress.add([name], keep=inexact, condition=condition, anew=anew)
 
     def beginning(self, *, again: bool = False) -> Offset:
         """Return where to begin when there is no offset.

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import pyarrow as pa
 
 from penstock_connector import (
     Batch,
@@ -22,7 +21,7 @@ from penstock_connector import (
 )
 from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
-from penstock_databases.cdc.signals import new_signals, obey_signal
+from penstock_databases.cdc.signals import Signal, new_signals, obey_signal
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.cdc.transactions import TransactionCounter
 from penstock_databases.cdc.waiting import Bell
@@ -127,6 +126,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._awaiting = False
         self._limited = False
         self._rows_next = False
+        self._signals: list[Signal | ConfigError] = []
         self._moved_at = time.monotonic()
         self._told: Place | None = None
         self._follower: Follower | None = None
@@ -314,12 +314,14 @@ class MysqlCdc(Source[MysqlCdcConfig]):
 
     def _flush(self) -> None:
         """Make batches of what is gathered; the last has the offset (invariant 1)."""
-        for batch in self._gathering.take(self._settle):
-            if not self._is_signal(batch):
-                self._ready.append(batch)
+        batches = self._gathering.take(self._settle)
+        self._obey_signals()  # of the rows that come after these
+        self._ready += [batch for batch in batches if self._is_given(batch)]
         self._announce()
 
     def _settle(self, table: Table, changes: Changes) -> Changes:
+        if f"{table.database}.{table.name}" == self.config.signal_data_collection:
+            self._signals += new_signals(changes.rows(table))  # before any of them is left out
         if self._chooses and not self.config.chosen.includes(table.database, table.name):
             return changes.kept(np.zeros(len(changes.ops), np.bool_))
         return self._progress.settle(table, changes)
@@ -389,7 +391,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         """Do what a statement in the log means for rows."""
         if statement.means == Means.XA_COMMIT and self.config.reads_tables:
             _LOG.warning("rows were prepared (XA) before the log was read: tables are read again")
-            left = [name for name in self._origin.chosen() if name not in self._progress.work]
+            left = [name for name in self._origin.chosen() if not self._progress.reads_all(name)]
             self._origin.add_tables(self._progress, left, keep=True)
         for name in statement.tables:
             if not self._tables.meant(*name):
@@ -410,7 +412,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
                     ".".join(new),
                 )
             if self._progress.forget(old) is not None and self._tables.meant(*new):
-                self._origin.add_tables(self._progress, [new])
+                self._origin.add_tables(self._progress, [new], anew=True)
         self._announce()
 
     def _truncated(self, name: TableName, statement: Statement, follower: Follower) -> None:
@@ -422,7 +424,9 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         work = self._progress.forget(name)
         if work is not None or ahead:
             condition = work.condition if work is not None else ""
-            self._origin.add_tables(self._progress, [name], condition=condition)
+            self._origin.add_tables(
+                self._progress, [name], condition=condition, anew=work is not None
+            )
         if work is not None and not work.begun:
             return  # nothing of it was given
         table = self._tables.latest(*name)
@@ -430,21 +434,23 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             origin = follower.statement_origin
             self._ready.append(truncate_batch(table, statement.stamp, origin))
 
-    def _is_signal(self, batch: Batch) -> bool:
-        """Obey rows of the table of signals; tells whether they are for nobody else."""
+    def _is_given(self, batch: Batch) -> bool:
+        """Return whether changes are for others, too: the table of signals may not be meant."""
         signals = self.config.signal_data_collection
         database, _, name = signals.partition(".")
         if not signals or batch.dataset != self.config.dataset(database, name):
-            return False
-        assert isinstance(batch.rows, pa.RecordBatch)  # noqa: S101 - we made it
-        for signal in new_signals(batch.rows.to_pylist()):
+            return True
+        return self._tables.meant(database, name)
+
+    def _obey_signals(self) -> None:
+        signals, self._signals = self._signals, []
+        for signal in signals:
             if isinstance(signal, ConfigError):
                 _LOG.warning("%s", signal)
                 continue
             tables = {one: ".".join(one) for one in (*self._origin.chosen(), *self._progress.work)}
             done = obey_signal(signal, self._progress, tables, self._read_again)
             _LOG.info("signal: %s", done)
-        return not self._tables.meant(database, name)
 
     def _read_again(self, table: TableName, condition: str) -> None:
         self._origin.add_tables(self._progress, [table], keep=True, condition=condition)

@@ -8,7 +8,7 @@ from penstock_connector.tables.columns import Shape
 from penstock_databases.cdc.selection import TableFilter
 from penstock_databases.mysql_cdc.config import MysqlCdcConfig
 from penstock_databases.mysql_cdc.gathering import Table, batch_schema
-from penstock_databases.mysql_cdc.layouts import Server, layout_of
+from penstock_databases.mysql_cdc.layouts import Server, check_names, layout_of
 from penstock_databases.mysql_cdc.origins import ORIGIN_TYPE
 from penstock_databases.mysql_cdc.rows import Layout
 from penstock_databases.mysql_cdc.tablemap import parse
@@ -86,6 +86,7 @@ class Tables:
 
     def _table(self, database: str, name: str, layout: Layout) -> Table:
         config = self._config
+        check_names(f"{database}.{name}", layout)
         source = config.origin_type(ORIGIN_TYPE)
         schema = batch_schema(layout.fields, before=config.include_before, source=source)
         names = [field.name for field in layout.fields]

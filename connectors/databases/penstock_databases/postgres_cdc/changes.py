@@ -10,11 +10,12 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from penstock_connector import Op
+from penstock_databases.cdc.rows import OP
 from penstock_databases.cdc.transactions import TransactionCounter
 from penstock_databases.postgres_cdc import pgoutput
 from penstock_databases.postgres_cdc.offsets import Position
@@ -38,6 +39,9 @@ class Outside(Protocol):
     def shape_of(self, relation: Relation) -> RowShape | None:
         """Return the shape of a table's rows; None when it is not followed."""
 
+    def has_signals(self, shape: RowShape) -> bool:
+        """Return whether new rows of a table are signals."""
+
     def signal(self, message: Message) -> None:
         """Take a message that somebody wrote into the log."""
 
@@ -48,12 +52,14 @@ class _Table:
 
     Attributes:
         shape: Its rows.
+        signals: Whether its new rows are signals.
         group: Its changes since the last cut; None: none yet.
         rule: What becomes of its changes.
         ruled: For which transaction and plan the rule is.
     """
 
     shape: RowShape
+    signals: bool = False
     group: Group | None = None
     rule: Rule | None = None
     ruled: int = -1
@@ -97,6 +103,7 @@ class Changes:
         self._limits = limits
         self._tables: dict[int, _Table] = {}
         self._groups: list[Group] = []
+        self._signals: list[dict[str, Any]] = []
         self._counter = TransactionCounter(str(position.cut_commit), dict(position.cut_counts))
         self._begin: Begin | None = None
         self._lsn = 0
@@ -123,8 +130,8 @@ class Changes:
 
     @property
     def rows(self) -> int:
-        """Changes that wait to be given."""
-        return self._rows
+        """Changes that wait to be given, and signals that wait to be obeyed."""
+        return self._rows + len(self._signals)
 
     def take(self, data: bytes, lsn: int = 0) -> None:
         """Take a message that stands at a place in the log."""
@@ -155,6 +162,13 @@ class Changes:
     def replan(self) -> None:
         """Note that the plan was changed."""
         self._version += 1
+
+    def take_signals(self) -> list[dict[str, Any]]:
+        """Return the new rows of the table of signals since the last time, as texts, with `__op`;
+        those too that are left out, since the table is still to be read itself.
+        """
+        signals, self._signals = self._signals, []
+        return signals
 
     def cut(self) -> tuple[list[tuple[RowShape, pa.RecordBatch]], Position]:
         """Return the changes that wait, and the place behind them."""
@@ -207,7 +221,7 @@ class Changes:
             return
         known = self._tables.get(relation.oid)
         if known is None or known.shape != shape:
-            self._tables[relation.oid] = _Table(shape)
+            self._tables[relation.oid] = _Table(shape, self._outside.has_signals(shape))
 
     def _told(self, data: bytes) -> None:
         message = pgoutput.read_message(data)
@@ -291,6 +305,8 @@ class Changes:
         before: list[Value] | None = None,
     ) -> None:
         shape = table.shape
+        if table.signals and op == Op.CREATE:
+            self._signals.append(_signal(shape, values))
         if rule is not None:
             if rule.upserts:
                 op = op if op == Op.DELETE else Op.UPSERT
@@ -320,3 +336,10 @@ class Changes:
             table.group = Group(table.shape)
             self._groups.append(table.group)
         return table.group
+
+
+def _signal(shape: RowShape, values: list[Value]) -> dict[str, Any]:
+    """Return a new row of the table of signals."""
+    texts = [one.decode() if isinstance(one, bytes) else None for one in picked(shape, values)]
+    names = [field.name for field in shape.fields]
+    return {**dict(zip(names, texts, strict=True)), OP.name: Op.CREATE}

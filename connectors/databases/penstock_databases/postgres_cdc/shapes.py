@@ -139,8 +139,7 @@ class Shapes:
 
     def of_table(self, connection: Connection, found: Published) -> RowShape | None:
         """Return the shape of rows that are read; None when the table is gone."""
-        quoted = found.table.sql(POSTGRESQL).replace("%%", "%")
-        known = catalog.shape(connection, found.table, quoted)
+        known = catalog.shape(connection, found.table, _quoted(found.table))
         if known is None:
             return None
         fields = [
@@ -230,7 +229,9 @@ class Shapes:
                 "cdc.key_not_logged",
                 f"{PATH!r} names {missing[0]!r} for {table}, of which the log has nothing for "
                 f"deleted rows: the replica identity is {', '.join(logged or ()) or 'empty'}",
-                fix=f"Run ALTER TABLE {table} REPLICA IDENTITY FULL.",
+                fix=f"Run ALTER TABLE {_quoted(table)} REPLICA IDENTITY FULL. Where the slot is "
+                "there already, the changes made before that do not have the key: begin anew then "
+                "(`penstock run … --fresh`, or `penstock offsets reset NAME`).",
                 config_path=PATH,
             )
         return key
@@ -245,6 +246,11 @@ class Shapes:
             self._types[kind] = (rows[0][0], bool(rows[0][1])) if rows else ("text", False)
         native, is_enum = self._types[kind]
         return row_field(column.name, native, is_enum=is_enum)
+
+
+def _quoted(table: TableId) -> str:
+    """Return a table as it stands in a statement without parameters."""
+    return table.sql(POSTGRESQL).replace("%%", "%")
 
 
 def _key(connection: Connection, oid: int) -> tuple[str, ...]:

@@ -323,7 +323,8 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         if piece is None:
             self._progress.forget(chunk.table)
             if isinstance(chunk, TableChunk) and chunk.rekeyed:
-                self._progress.add([chunk.table], keep=True, condition=chunk.work.condition)
+                condition = chunk.work.condition
+                self._progress.add([chunk.table], keep=True, condition=condition, anew=True)
             self._settling = True
             return True
         self._progress.given(piece.window, done=piece.done)
@@ -388,13 +389,13 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         if self._progress.pending and self._sessions.stream is not None:
             self._progress.settle(moment(self._sessions.side())[0])
         batches, position = self._changes.cut()  # nothing may fail from here on
-        if not batches:
+        signals = self._changes.take_signals()
+        if not (batches or signals):
             return
         self._given = position
-        for shape, rows in batches:
-            if self._tables.has_signals(shape):
-                self._tables.obey(rows.to_pylist())
-                self._changes.replan()
+        if signals:
+            self._tables.obey(signals)
+            self._changes.replan()
         given = [(shape, rows) for shape, rows in batches if self._tables.is_given(shape)]
         for shape, rows in given[:-1]:
             self._ready.append(self._batch(shape, rows))

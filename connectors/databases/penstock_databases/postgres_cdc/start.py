@@ -94,6 +94,7 @@ def _anew(connection: Connection, config: PostgresCdcConfig, version: int, *, ag
     """Begin without an offset. The publication is made first: the log before it knows none."""
     tables = Tables(config, (), TableProgress())
     tables.look(connection, version, first=True, new=True)
+    tables.check_keys(connection)  # the log from the slot on would not have them, mended or not
     slot = find_slot(connection, config.slot_name)
     if slot is not None:
         check_slot(slot, config.slot_name, slot.confirmed)

@@ -101,6 +101,16 @@ class Tables:
         self.keep_partial()  # the configuration may have been another one
         return bool(added)
 
+    def check_keys(self, connection: Connection) -> None:
+        """Refuse keys of `message.key.columns` that the tables, as they are now, do not have.
+
+        Raises:
+            ConfigError: `cdc.key_column`, `cdc.key_not_logged`.
+        """
+        for found in self._published.values():
+            if self._config.message_keys.names(str(found.table)):
+                self.shapes.of_table(connection, found)
+
     def leave_out(self, connection: Connection) -> None:
         """Forget the tables that are not wanted any more: named again, they are read again."""
         left_out = unwanted(connection, self.followed, self._config.wanted)
@@ -161,7 +171,7 @@ class Tables:
         for oid, found in self._published.items():
             if str(found.table) in wanted:
                 wanted.discard(str(found.table))
-                if oid not in self.progress.work:
+                if not self.progress.reads_all(oid):
                     self.progress.add([oid], keep=True)
         if wanted:
             _log.warning("a signal names tables that are not followed: %s", sorted(wanted)[:10])

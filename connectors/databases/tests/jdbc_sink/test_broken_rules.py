@@ -2,9 +2,18 @@
 where such rows are tolerated, and where the first one ends the task.
 """
 
+import logging
+
 import pytest
 
+from penstock_connector import Op
+from penstock_connector.tables.names import TableId
 from penstock_connector.testing import RemoteError
+from penstock_databases.failing import BrokenRule, RefusedRowError
+from penstock_databases.jdbc_sink import failed_rows
+from penstock_databases.jdbc_sink.failed_rows import name_row
+from penstock_databases.jdbc_sink.route import Piece, Verb
+from penstock_databases.writing import Layout
 
 EVERYWHERE = pytest.mark.parametrize("db", ["postgresql", "mysql", "oracle-mysql"], indirect=True)
 INSERT = {}
@@ -126,3 +135,43 @@ def test_too_long_out_of_range_and_null_are_refused_row_by_row(table):
     assert "the value of 'code' of the row id=3 " in said[0]
     assert "the value of 'n' of the row id=4 " in said[1]
     assert "the value of 'n' of the row id=5 " in said[2]
+
+
+@pytest.mark.parametrize("db", ["mysql", "oracle-mysql"], indirect=True)
+@pytest.mark.parametrize("key", ["id", "id,line"])
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_a_table_that_cannot_be_emptied_names_no_row(db, key, tolerant):
+    """The error is the server's own, and the task can go on after it."""
+    db.sql(f"CREATE TABLE t (id INT, line INT, PRIMARY KEY ({key}))")
+    db.sql(f"CREATE TABLE u (id INT, line INT, FOREIGN KEY ({key}) REFERENCES t ({key}))")
+    db.sql("INSERT INTO t VALUES (1, 1)")
+    db.sql("INSERT INTO u VALUES (1, 1)")
+    keys = {"delete_enabled": "true", **UPSERT, "pk_fields": key}
+    with db.sink(tolerates_failed_rows=tolerant, **keys) as task:
+        emptied = [{"__op": int(Op.TRUNCATE), "id": None, "line": None}]
+        if tolerant:
+            task.write(emptied, dataset="t")
+            (one,) = task.left_out
+            said = one.reason.message
+        else:
+            with pytest.raises(RemoteError) as caught:
+                task.write(emptied, dataset="t")
+            assert caught.value.code == "sql.constraint"
+            said = str(caught.value)
+    assert "foreign key" in said
+    assert "the row" not in said.split(": ", 1)[1].partition("DETAIL")[0]
+    assert db.rows("t") == [(1, 1)]
+
+
+def test_a_row_that_cannot_be_named_leaves_the_error_that_is_there(caplog):
+    error = RefusedRowError("sql.constraint", "t: not so")
+    error.rule = BrokenRule("unique key", "t_code")
+    piece = Piece(Verb.INSERT, Layout(TableId("t"), ()), b"1\t2\n", 1)
+
+    class Lost:
+        def rule_columns(self, *_):
+            raise RuntimeError("gone")
+
+    with caplog.at_level(logging.WARNING, failed_rows.__name__):
+        assert name_row(None, Lost(), piece, error, "fix") is error
+    assert "cannot be named: gone" in caplog.text

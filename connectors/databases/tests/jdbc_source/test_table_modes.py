@@ -7,6 +7,7 @@ import pytest
 from penstock_connector import ConfigError, Partition
 from penstock_connector.testing import plan, source_task
 from penstock_databases.jdbc_source import JdbcSource, JdbcSourceConfig
+from penstock_databases.jdbc_source.relation import no_incrementing_column
 from penstock_databases.jdbc_source.table_modes import find_mode, parse_table_modes
 from penstock_databases.jdbc_source.tables import config_of
 
@@ -109,6 +110,18 @@ def test_all_tables_that_need_another_mode_are_named_with_what_to_write(database
     modes = tuple(text.split(", "))
     assert {mode.split(".")[-1] for mode in modes} == {"b=bulk", "c=bulk"}
     JdbcSource.check(JdbcSourceConfig(**keys, table_modes=modes))
+
+
+def test_names_that_are_no_patterns_of_themselves_are_escaped_in_what_to_write():
+    names = ["shop.countries", "public.a$b", "public.(x", "public.a,b", "public.order items"]
+    fix = no_incrementing_column(names).fix
+    text = fix.split("`table.modes: ")[1].split("`")[0]
+    first, *_ = texts = text.split(", ")
+    assert first == "shop.countries=bulk"
+    modes = parse_table_modes(texts)
+    assert [one.pattern.matches(name) for one, name in zip(modes, names, strict=True)] == [True] * 5
+    assert "reads all rows each time" in fix
+    assert "`insert.mode: upsert`" in fix
 
 
 def test_a_mode_that_no_table_has_is_told(database, caplog):

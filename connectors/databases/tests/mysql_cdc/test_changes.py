@@ -1,8 +1,11 @@
 """Changes of a real server arrive: all kinds, in order, with what they changed."""
 
+import logging
+
 import pytest
 
 from penstock_connector import Op
+from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.mysql_cdc import MysqlCdc
 from penstock_databases.mysql_cdc.following import Halt
 
@@ -339,3 +342,27 @@ def test_a_reading_is_paused_over_a_restart_and_goes_on(db, run, monkeypatch):
         assert not begun
         send(db, "resume-snapshot")
         later.until(lambda: len(of_rows(later, 0, f"{db.name}.t")) >= 1000)
+
+
+@BOTH
+def test_a_signal_is_obeyed_once_while_its_table_waits_to_be_read(db, run, monkeypatch, caplog):
+    """Its row in the log is left out, since the chunk has it."""
+    caplog.set_level(logging.INFO)
+    db.sql("CREATE TABLE signals (id INT PRIMARY KEY, type TEXT, data TEXT)")
+    with (
+        monkeypatch.context() as held,
+        run(db.config(signal_data_collection=f"{db.name}.signals")) as host,
+    ):
+        held.setattr(Snapshot, "start", lambda *_: None)
+        host.until(lambda: host.task.offsets)
+        message = '{"message": "the copy begins"}'
+        db.sql("INSERT INTO signals VALUES (1, 'log', %s)", message)
+        host.until(lambda: "signal: the copy begins" in caplog.text)
+        held.undo()
+        host.until(lambda: host.rows)
+        db.sql("UPDATE signals SET data = '{}'")
+        host.settled(db)
+    assert caplog.text.count("signal: ") == 1
+    assert set(host.mirror[f"{db.name}.signals"]) == {(1,)}
+    if not db.is_mysql:
+        assert host.ops(f"{db.name}.signals") == ["SNAPSHOT", "UPDATE"]

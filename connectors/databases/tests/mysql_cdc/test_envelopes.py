@@ -1,6 +1,9 @@
 """Envelopes of a MariaDB and a MySQL: where a change is from is what the server's log says."""
 
+import pytest
+
 from penstock_connector import Op
+from penstock_connector.testing import RemoteError
 
 from .conftest import BOTH
 
@@ -98,3 +101,35 @@ def test_decimals_columns_and_tombstones_are_adjusted_in_envelopes_too(db, run):
     assert [row["op"] for row in found] == ["r", "u", "d"]
     assert found[1]["before"] == {"id": 1, "n": "1.50"}
     assert found[2]["before"] == {"id": 1, "n": "2.00"}
+
+
+def test_columns_that_begin_with_two_underscores_are_in_envelopes(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, __deleted VARCHAR(5))")
+    db.sql("INSERT INTO t VALUES (1, 'no')")
+    with run(db.config(output_format="debezium", topic_prefix="shop")) as host:
+        host.until(lambda: len(host.rows) >= 1)
+        db.sql("UPDATE t SET __deleted = 'yes'")
+        host.until(lambda: len(host.rows) >= 2)
+    assert [row["after"] for _, row in host.rows] == [
+        {"id": 1, "__deleted": "no"}, {"id": 1, "__deleted": "yes"},
+    ]  # fmt: skip
+    assert host.rows[1][1]["before"] == {"id": 1, "__deleted": "no"}
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("name", ["__source", "__op"])
+@pytest.mark.parametrize("form", ["penstock", "debezium"])
+def test_a_column_with_a_reserved_name_is_refused_by_name(db, run, form, name, rows):
+    """When the table is read, and in the log."""
+    db.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {name} INT)")
+    if rows:
+        db.sql("INSERT INTO t VALUES (1, 1)")
+    config = db.config(output_format=form, topic_prefix="shop")
+
+    def changed():
+        return rows or db.sql("INSERT INTO t SELECT COUNT(*) + 1, 2 FROM t")
+
+    with pytest.raises(RemoteError) as caught, run(config) as host:
+        host.until(lambda: (host.task.offsets and changed()) and len(host.rows) >= 9)
+    assert caught.value.code == "cdc.reserved_column"
+    assert f"{db.name}.t has a column '{name}'" in str(caught.value)

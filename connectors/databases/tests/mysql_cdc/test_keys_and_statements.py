@@ -36,6 +36,21 @@ def test_rows_have_the_key_that_is_named(db, run):
     assert host.mirror[f"{db.name}.t"] == {}
 
 
+@BOTH
+def test_a_named_key_that_was_null_or_becomes_null_moves_a_row(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, email VARCHAR(20))")
+    db.sql("INSERT INTO t VALUES (1, NULL)")
+    with run(keyed(db)) as host:
+        host.until(lambda: len(host.rows) >= 1)
+        db.sql("UPDATE t SET email = 'a'")
+        db.sql("UPDATE t SET email = NULL")
+        db.sql("DELETE FROM t")
+        host.until(lambda: len(host.rows) >= 6)
+    assert host.ops() == ["SNAPSHOT", "DELETE", "CREATE", "DELETE", "CREATE", "DELETE"]
+    assert [row["email"] for _, row in host.rows] == [None, None, "a", "a", None, None]
+    assert host.mirror[f"{db.name}.t"] == {}
+
+
 def test_a_key_is_given_even_where_its_column_is_left_out(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, email VARCHAR(20))")
     db.sql("INSERT INTO t VALUES (1, 'a')")

@@ -56,7 +56,29 @@ def test_a_key_that_the_log_does_not_have_of_deleted_rows_is_refused(database, f
     with pytest.raises(RemoteError) as caught, follow(**KEY) as reader:
         reader.settled().take(0 if database.sql(*changed) else 1)
     assert caught.value.code == "cdc.key_not_logged"
-    assert "ALTER TABLE public.t REPLICA IDENTITY FULL" in caught.value.diagnostic.fix
+    assert 'ALTER TABLE "public"."t" REPLICA IDENTITY FULL' in caught.value.diagnostic.fix
+    assert "--fresh" in caught.value.diagnostic.fix
+
+
+def test_a_key_that_is_not_logged_is_told_before_there_is_a_slot_with_what_mends_it(
+    database, follow
+):
+    """What was changed before the table was mended would not have the key."""
+    key = {"message_key_columns": r"public\.Of 100%:email", "table_include_list": ".*Of.*"}
+    database.sql('CREATE TABLE "Of 100%" (id int PRIMARY KEY, email text)')
+    with pytest.raises(RemoteError) as caught, follow(**key) as reader:
+        reader.settled()
+    assert database.sql(
+        "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
+    ) == [(0,)]
+    database.sql("INSERT INTO \"Of 100%\" VALUES (1, 'a')", 'DELETE FROM "Of 100%"')
+    database.sql(caught.value.diagnostic.fix.split("Run ")[1].split(". Where")[0])
+    with follow(**key) as reader:
+        reader.settled()
+        database.sql("INSERT INTO \"Of 100%\" VALUES (1, 'a')", 'DELETE FROM "Of 100%"')
+        reader.take(2)
+    assert ops(reader.rows) == ["CREATE", "DELETE"]
+    assert {tuple(keys) for _, _, keys in reader.batches} == {("email",)}
 
 
 def statement(text):

@@ -6,8 +6,9 @@ import logging
 import pytest
 
 from penstock_connector import Op
+from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.postgres_cdc import PostgresCdcSource
-from support.postgres_cdc import apply, eventually
+from support.postgres_cdc import apply, eventually, ops
 
 TABLE = "CREATE TABLE signals (id text PRIMARY KEY, type text NOT NULL, data text)"
 KEYS = {"signal_data_collection": "public.signals", "table_include_list": r"public\.t,public\.m"}
@@ -166,3 +167,26 @@ def test_a_table_of_signals_that_is_not_there_is_named_with_what_makes_it(databa
         database.sql(signal(database, "log", message="found"))
         Marks(database).passed(reader)
     assert "public.signals" in told
+
+
+@pytest.mark.parametrize("key", ["int PRIMARY KEY", "int", "text PRIMARY KEY"])
+def test_a_signal_is_obeyed_once_while_its_table_waits_to_be_read(
+    database, follow, monkeypatch, caplog, key
+):
+    """Its row in the log is left out, where the chunk has it."""
+    caplog.set_level(logging.INFO)
+    database.sql(
+        TABLE.replace("text PRIMARY KEY", key), "ALTER TABLE signals REPLICA IDENTITY FULL"
+    )
+    wanted = {"signal_data_collection": "public.signals"}
+    with monkeypatch.context() as held, follow(**wanted) as reader:
+        held.setattr(Snapshot, "start", lambda *_: None)
+        reader.until(lambda r: len(r.offsets) > 1, "the place to begin")
+        database.sql("""INSERT INTO signals VALUES (1, 'log', '{"message": "the copy begins"}')""")
+        reader.until(lambda _: "signal: the copy begins" in caplog.text, "the signal")
+        database.sql("UPDATE signals SET type = type")
+        held.undo()
+        reader.caught_up(database)
+    assert caplog.text.count("signal: ") == 1
+    left = ["SNAPSHOT"] if key != "text PRIMARY KEY" else ["UPSERT", "UPSERT", "SNAPSHOT"]
+    assert ops(reader.rows) == left
