@@ -89,6 +89,16 @@ def test_columns_are_left_out_also_of_the_row_before_and_keys_never(given, names
     assert rows.schema.field("id").metadata == SCHEMA.field("id").metadata
 
 
+def test_a_column_that_begins_with_two_underscores_is_one_like_others():
+    given = batch()
+    names = ["__photo" if name == "photo" else name for name in given.rows.schema.names]
+    given.rows = given.rows.rename_columns(names)
+    rules = {"excluded": compiled_list("k", [r".*\.__photo", r".*\.__op"])}
+    left = RowAdjustments("p", **rules).apply(given).rows.schema.names
+    assert "__photo" not in left
+    assert "__op" in left
+
+
 @pytest.mark.parametrize(("mode", "value"), [("string", "1.50"), ("double", 1.5)])
 def test_decimals_have_the_form_that_is_asked_for(mode, value):
     rows = adjusted({"decimals": mode}).rows

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import Batch, Op, Pattern
+from penstock_databases.cdc.rows import RESERVED
 
 OPERATIONS: Final = ("c", "u", "d", "t", "none")
 DECIMALS: Final = ("precise", "string", "double")
@@ -26,7 +27,6 @@ _OPS: Final = {
 }
 _OP: Final = "__op"
 _BEFORE: Final = "__before"
-_RESERVED: Final = "__"
 
 _ENCODERS: Final[dict[str, Callable[[bytes], str]]] = {
     "base64": lambda value: base64.b64encode(value).decode(),
@@ -117,7 +117,7 @@ class RowAdjustments:
         )
 
     def _is_given(self, path: str, name: str, keys: frozenset[str]) -> bool:
-        if name in keys or name.startswith(_RESERVED):
+        if name in keys or name in RESERVED:
             return True
         if self.included and not any(one.matches(path) for one in self.included):
             return False
