@@ -17,15 +17,15 @@ apt_install() { # packages…; quiet, as root or through sudo
     apt-get install -y -qq --no-install-recommends "$@" > /dev/null 2> >(grep -v 'no installation candidate\|Unable to locate' >&2)
 }
 install() { # packages…; by uv, in half of pip's time, unless pip is told of an index that uv does not know
-  local pip=("$PENSTOCK_VENV/bin/python" -m pip)
-  if ! "${pip[@]}" config list | grep -q 'index-url\|no-index' && "${pip[@]}" install -q --disable-pip-version-check uv; then
+  local pip=("$PENSTOCK_VENV/bin/python" -m pip)  # without -q: grep would close the pipe under pip, and the whole be false
+  if ! "${pip[@]}" config list | grep 'index-url\|no-index' > /dev/null && "${pip[@]}" install -q --disable-pip-version-check uv; then
     "$PENSTOCK_VENV/bin/uv" pip install -q --python "$PENSTOCK_VENV/bin/python" "$@" && return
   fi
   "${pip[@]}" install -q --disable-pip-version-check "$@"
 }
 fits() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; }
 find_python() { for python in "${PENSTOCK_PYTHON:-python3}" python3.{11,12,13,14} /usr/bin/python3; do fits "$python" && return; done; return 1; }
-java_fits() { "$1" -version 2>&1 | grep -Eq 'version "(17|21)[."]'; }
+java_fits() { "$1" -version 2>&1 | grep -E 'version "(17|21)[."]' > /dev/null; }
 find_java() { # the JDK of JAVA_HOME or PATH when it is 17 or 21, else any such one that is installed
   local home; for home in "${JAVA_HOME:-/none}" "$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")" /usr/lib/jvm/*; do
     [ -x "$home/bin/java" ] && java_fits "$home/bin/java" && export JAVA_HOME="$home" && return

@@ -14,7 +14,7 @@ echo 'openjdk version "17.0.1" 2021-10-19' >&2
 PYTHON = """#!/bin/sh
 echo "python $*" >> "$PENSTOCK_VENV/ran"
 [ "$3" = config ] && echo "$OF_PIP"
-echo "what pip prints"
+seq 20000  # more than a pipe holds: whoever stops reading at the line that matters breaks it
 """
 UV = """#!/bin/sh
 echo "uv $*" >> "$PENSTOCK_VENV/ran"
