@@ -22,6 +22,21 @@ type Partition struct {
 	// FindsOthers: its task finds further partitions by itself. A plan with such a one has one
 	// task, which is given back what it found before.
 	FindsOthers bool
+	// Range: its task finds those in this range by itself, and is given back what it found before.
+	// nil: none.
+	Range *PartitionRange
+}
+
+// PartitionRange is the partitions whose keys have in Field a text from Start on and before End, by
+// their bytes. An empty End is no end. A key without the field is in no range.
+type PartitionRange struct {
+	Field, Start, End string
+}
+
+// Contains returns whether the partition with this key is in the range.
+func (r PartitionRange) Contains(key Fields) bool {
+	text, ok := key[r.Field].(string)
+	return ok && r.Start <= text && (r.End == "" || text < r.End)
 }
 
 // ID returns the canonical JSON of the key. A key with a value that no key can have has none.
@@ -58,6 +73,9 @@ func partitionToProto(partition Partition) (*recordv1.Partition, error) {
 		PartitionId: id, Key: key, Payload: partition.Payload, Datasets: partition.Datasets,
 		Weight: weight, Bounded: partition.Bounded, FindsOthers: partition.FindsOthers,
 	}
+	if r := partition.Range; r != nil {
+		message.Range = &recordv1.PartitionRange{Field: r.Field, Start: r.Start, End: r.End}
+	}
 	if partition.Offset != nil {
 		message.Offset, err = offsetToProto(partition.Offset)
 	}
@@ -85,6 +103,9 @@ func partitionFromProto(message *recordv1.Partition) (Partition, error) {
 	}
 	if partition.Weight == 0 {
 		partition.Weight = 1
+	}
+	if r := message.Range; r != nil {
+		partition.Range = &PartitionRange{r.Field, r.Start, r.End}
 	}
 	if message.Offset != nil {
 		partition.Offset = offsetFromProto(message.Offset)

@@ -4,7 +4,8 @@ Subclass `Source`, `Sink` or `TransactionalSink`, describe the configuration as 
 with `key`, and end the module with `serve(...)`. The README is a connector in ten minutes.
 
 - `Source`, `Batch`, `BadRow`, `Partition`: reading; `RawRow`: what is read again; `Dataset`: what
-  can be read; `Monitor`: partitions that appear while it runs
+  can be read; `Monitor`: partitions that appear while it runs; `PartitionRange`, `divide_range`:
+  those that nobody enumerates
 - `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once;
   `Refused`, `FailedRowsError`: rows that can never be written
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
@@ -45,6 +46,7 @@ from penstock_connector._tracing import trace_parent
 from penstock_connector._transform import Converter, Transform, Transformed
 from penstock_connector._values import CommitMode, Op, Partition, PreparedTxn
 from penstock_values.identity import canonical_json, partition_id
+from penstock_values.partition_ranges import PartitionRange, divide_range
 
 __all__ = [
     "ApplyAction",
@@ -67,6 +69,7 @@ __all__ = [
     "OffsetLostError",
     "Op",
     "Partition",
+    "PartitionRange",
     "Pattern",
     "PreparedTxn",
     "RawRow",
@@ -80,6 +83,7 @@ __all__ = [
     "Transform",
     "Transformed",
     "canonical_json",
+    "divide_range",
     "key",
     "partition_id",
     "serve",

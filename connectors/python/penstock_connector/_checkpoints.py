@@ -22,7 +22,7 @@ class Checkpoints:
         self.last_id = 0
         self._rows = 0
         self._moved: set[str] = set()
-        self._waiting: deque[tuple[int, str, Mapping[str, Any]]] = deque()
+        self._waiting: deque[tuple[int, Offsets]] = deque()
         self._committed = 0
 
     def announced(self, partition_id: str, rows: int) -> None:
@@ -30,13 +30,13 @@ class Checkpoints:
         self._rows += rows
         self._moved.add(partition_id)
 
-    def add(self, partition_id: str, offset: Mapping[str, Any]) -> int:
-        """Take the next checkpoint; return the rows since the one before."""
-        self._refuse_uncovered(self._moved - {partition_id})
+    def add(self, partition_id: str, offsets: Offsets) -> int:
+        """Take the next checkpoint, after rows of a partition; return those since the last one."""
+        self._refuse_uncovered(self._moved - offsets.keys() - {partition_id})
         rows, self._rows = self._rows, 0
         self._moved.clear()
         self.last_id += 1
-        self._waiting.append((self.last_id, partition_id, offset))
+        self._waiting.append((self.last_id, offsets))
         return rows
 
     def finish(self) -> None:
@@ -61,8 +61,7 @@ class Checkpoints:
         """Return the offsets that became durable since the last call, the latest of each."""
         offsets: Offsets = {}
         while self._waiting and self._waiting[0][0] <= self._committed:
-            _, partition_id, offset = self._waiting.popleft()
-            offsets[partition_id] = offset
+            offsets |= self._waiting.popleft()[1]
         return offsets
 
     @property

@@ -14,6 +14,7 @@ from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2 as types_pb
 from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock_connector import _frames
+from penstock_connector._checkpoints import Offsets
 from penstock_connector._credit import Held
 from penstock_connector._errors import ConnectorError
 from penstock_connector._rows import CUT_MOST, CUT_TARGET, Cut, Schemas, to_arrow
@@ -130,19 +131,12 @@ class Encoder:
         frames = _frames.fetch_frames(head, data, most)
         return Held(sum(map(len, frames)), lambda: frames)
 
-    def checkpoint(
-        self, batch: Batch, checkpoint_id: int, *, rows: int, last_seq: int
-    ) -> pb.ReadResponse:
-        """Return the frame after which the host may commit."""
-        checkpoint = pb.Checkpoint(
-            checkpoint_id=checkpoint_id,
-            rows=rows,
-            last_seq=last_seq,
-            await_commit=batch.await_commit,
-        )
-        id_ = self.partition_id(batch)
-        checkpoint.offsets[id_].CopyFrom(offset_to_proto(batch.offset or {}))
-        return pb.ReadResponse(checkpoint=checkpoint)
+    def offsets(self, batch: Batch) -> Offsets:
+        """Return the offsets after the rows of a batch by partition id; none: no checkpoint."""
+        offsets = dict(batch.offsets)
+        if batch.offset is not None:
+            offsets[self.partition_id(batch)] = batch.offset
+        return offsets
 
     def bad_rows(self, batch: Batch) -> list[pb.ReadResponse]:
         """Return the frames of rows that could not be read: they go to the dead letters."""

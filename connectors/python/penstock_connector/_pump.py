@@ -22,6 +22,7 @@ from penstock_connector._errors import as_connector_error
 from penstock_connector._outbox import Outbox
 from penstock_connector._source import _SHORTEST_WAIT, Batch, Source
 from penstock_connector._values import Partition
+from penstock_values.messages import fill_offset
 
 _QUIET_WAIT: Final = 30.0
 """Longest single `wait` of a source that nothing needs to interrupt. It only bounds how long a
@@ -284,16 +285,20 @@ class Pump:
 
     def _checkpoint(self, batch: Batch) -> list[pb.ReadResponse]:
         frames = []
-        if batch.offset is not None:
+        if offsets := self._encoder.offsets(batch):
             with self._changed:
-                rows = self._checkpoints.add(self._encoder.partition_id(batch), batch.offset)
+                rows = self._checkpoints.add(self._encoder.partition_id(batch), offsets)
                 if batch.await_commit:
                     self._awaited = self._checkpoints.last_id
-            frames.append(
-                self._encoder.checkpoint(
-                    batch, self._checkpoints.last_id, rows=rows, last_seq=self._last_seq
-                )
+            checkpoint = pb.Checkpoint(
+                checkpoint_id=self._checkpoints.last_id,
+                rows=rows,
+                last_seq=self._last_seq,
+                await_commit=batch.await_commit,
             )
+            for id_, offset in offsets.items():
+                fill_offset(checkpoint.offsets[id_], offset)
+            frames.append(pb.ReadResponse(checkpoint=checkpoint))
         if batch.finished_partition:
             frames.append(self._encoder.partition_done(batch))
         return frames

@@ -76,6 +76,9 @@ class Batch:
         partition: The partition they are from; None when the task has just one.
         offset: Where to go on after these rows. With an offset, the host may commit here; without
             one, the rows wait for the partition's next batch that has one.
+        offsets: Offsets after these rows by partition id (`partition_id`), where they are of many
+            partitions, as those of a range are. `partition` names the range then. At most
+            10,000: the host stores them in one write.
         dataset: Table, collection or topic.
         key_columns: Names of the columns that identify a row.
         schema: Arrow schema for dict rows; inferred when None.
@@ -88,6 +91,7 @@ class Batch:
     rows: Rows = ()
     partition: Partition | Mapping[str, Any] | None = None
     offset: Mapping[str, Any] | None = None
+    offsets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dataset: str = ""
     key_columns: Sequence[str] = ()
     schema: pa.Schema | None = None

@@ -14,7 +14,15 @@ from typing import Any
 from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.record.v1 import record_pb2 as pb
 from penstock_values.identity import partition_id, partition_key
-from penstock_values.messages import fill_key, fill_offset, key_from_proto, offset_from_proto
+from penstock_values.messages import (
+    fill_key,
+    fill_offset,
+    fill_range,
+    key_from_proto,
+    offset_from_proto,
+    range_from_proto,
+)
+from penstock_values.partition_ranges import PartitionRange
 
 
 class Op(IntEnum):
@@ -55,6 +63,8 @@ class Partition:
         bounded: It ends.
         finds_others: Its task finds further partitions by itself. A plan with such a one has one
             task, which is given back what it found before.
+        range: Its task finds those in this range by itself, and is given back what it found before:
+            how several tasks share what nobody enumerates (`divide_range`).
     """
 
     key: Mapping[str, Any]
@@ -64,6 +74,7 @@ class Partition:
     weight: float = 1.0
     bounded: bool = False
     finds_others: bool = False
+    range: PartitionRange | None = None
 
     @property
     def id(self) -> str:
@@ -93,6 +104,8 @@ def partition_to_proto(partition: Partition) -> pb.Partition:
         bounded=partition.bounded,
         finds_others=partition.finds_others,
     )
+    if partition.range is not None:
+        fill_range(message.range, partition.range)
     fill_key(message, partition.key)
     if partition.offset is not None:
         message.offset.SetInParent()  # also when it is empty
@@ -113,6 +126,7 @@ def partition_from_proto(message: pb.Partition) -> Partition:
         weight=message.weight or 1.0,
         bounded=message.bounded,
         finds_others=message.finds_others,
+        range=range_from_proto(message.range) if message.HasField("range") else None,
     )
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -63,7 +64,9 @@ from penstock_connector._values import (
     prepared_from_proto,
     prepared_to_proto,
 )
+from penstock_values.identity import partition_key
 from penstock_values.messages import offset_from_proto
+from penstock_values.partition_ranges import OwnPartitions
 
 __all__ = [
     "Call",
@@ -244,7 +247,8 @@ def source_task(
     Args:
         kind: The source.
         config: Its configuration, as text.
-        offsets: Where to start, by partition id: `SourceTask.offsets` of an earlier run.
+        offsets: Where to start, by partition id: `SourceTask.offsets` of an earlier run. Those that
+            are not planned come back as partitions where the source finds them by itself.
         credit: Bytes that the source may hold ready.
         batches: Batches that it may hold ready; 0 for any number.
         epoch: The task's epoch.
@@ -269,13 +273,11 @@ def source_task(
         ):
             yield task
         return
-    partitions = []
-    for partition in plan(kind, config, bed=bed):
-        message = partition_to_proto(partition)
-        if offsets and partition.id in offsets:
-            start = Partition({}, offset=offsets[partition.id])
-            message.offset.CopyFrom(partition_to_proto(start).offset)
-        partitions.append(message)
+    planned = plan(kind, config, bed=bed)
+    partitions = [
+        partition_to_proto(replace(partition, offset=(offsets or {}).get(partition.id)))
+        for partition in (*planned, *_found_before(planned, offsets or {}))
+    ]
     order = source_pb.ReadOpen(
         target=target_of(kind, config),
         task=connector_pb.TaskPlan(task_id="test-0", partitions=partitions),
@@ -290,6 +292,16 @@ def source_task(
         yield task
     finally:
         task.call.cancel()
+
+
+def _found_before(planned: Sequence[Partition], offsets: Offsets) -> Iterator[Partition]:
+    """Yield what the tasks found by themselves: partitions that have offsets and no plan."""
+    finds_all = any(partition.finds_others for partition in planned)
+    ranges = tuple(partition.range for partition in planned if partition.range is not None)
+    own = OwnPartitions((), None if finds_all else ranges)
+    for id_ in offsets.keys() - {partition.id for partition in planned}:
+        if id_ in own:
+            yield Partition(partition_key(id_))
 
 
 class SinkTask:

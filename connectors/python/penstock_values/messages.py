@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from penstock.api.record.v1 import record_pb2 as pb
+from penstock_values.partition_ranges import PartitionRange
 
 OPAQUE: Final = "$opaque"
 """The only field of an offset that is bytes of the connector."""
@@ -91,6 +92,16 @@ def fill_key(message: pb.Partition, key: Mapping[str, Any]) -> None:
 def key_from_proto(message: pb.Partition) -> dict[str, Any]:
     """Return the key in a message of a partition."""
     return {name: value_from_proto(value) for name, value in message.key.items()}
+
+
+def fill_range(message: pb.PartitionRange, range_: PartitionRange) -> None:
+    """Write a range into its message."""
+    message.field, message.start, message.end = range_.field, range_.start, range_.end
+
+
+def range_from_proto(message: pb.PartitionRange) -> PartitionRange:
+    """Return the range of a message."""
+    return PartitionRange(message.field, message.start, message.end)
 
 
 def fill_offset(message: pb.Offset, offset: Mapping[str, Any]) -> None:

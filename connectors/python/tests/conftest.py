@@ -37,6 +37,11 @@ def mask():
 
 
 @pytest.fixture(scope="session")
+def host_metrics():
+    return _example("host_metrics").HostMetrics
+
+
+@pytest.fixture(scope="session")
 def tables():
     return _example("tables").TablesSink
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(600)
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.parametrize("name", ["counter", "jsonl"])
+@pytest.mark.parametrize("name", ["counter", "host_metrics", "jsonl"])
 def test_the_example_conforms_as_its_folder_says(name):
     """penstock plugin test --config connectors/python/examples/counter.conformance.toml python
     connectors/python/examples/counter.py

@@ -19,8 +19,10 @@ from penstock_connector import (
     DataError,
     OffsetLostError,
     Partition,
+    PartitionRange,
     Source,
     key,
+    partition_id,
 )
 from penstock_connector import _pump as pump
 from penstock_connector import _reading as reading
@@ -96,6 +98,29 @@ def test_every_checkpoint_is_a_place_to_go_on(counter):
         at = offset.fields["next"].int_value
         with source_task(counter, config, offsets={id_: {"next": at}}) as task:
             assert [row["number"] for row in task.all_rows()] == list(range(at, 7))
+
+
+def test_a_batch_of_a_range_has_the_offsets_of_its_partitions():
+    """The rows count as covered, and each offset becomes durable."""
+    ids = [partition_id({"host": host}) for host in "ab"]
+    hosts = Partition({"hosts": "-"}, range=PartitionRange("host"))
+    rows = [{"n": 1}, {"n": 2}]
+    offsets = {id_: {"n": n} for n, id_ in enumerate(ids)}
+    kind = script(
+        Batch(rows, partition=hosts, offsets=offsets),
+        needs_commit=True,
+        plan=classmethod(lambda *_: [hosts]),
+    )
+    with source_task(kind, {}) as task:
+        assert [row["n"] for row in task.rows(2)] == [1, 2]
+        checkpoint = task.until("checkpoint").checkpoint
+        assert (checkpoint.rows, set(checkpoint.offsets)) == (2, set(ids))
+        task.commit()
+        assert task.offsets == offsets
+        wait_until(lambda: kind.made[0].acks == [offsets], 30, "the ack")
+    with source_task(kind, {}, offsets=task.offsets | {'{"rack":"x"}': {"n": 9}}):
+        found = {one.id: one.offset for one in kind.made[1].partitions}
+    assert found == {hosts.id: None, **offsets}
 
 
 def test_numbers_have_no_gaps_and_rows_are_counted():

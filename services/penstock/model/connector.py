@@ -11,6 +11,7 @@ from typing import Any, Final
 from penstock.model.errors import Diagnostic
 from penstock.model.metrics import DatasetRows, PluginMetric, TaskMetrics
 from penstock_values.identity import partition_id
+from penstock_values.partition_ranges import OwnPartitions, PartitionRange
 
 
 def new_generation() -> str:
@@ -169,7 +170,7 @@ class ConnectorsChanged:
 class Partition:
     """A unit of work with its own offset. `offset` None means from the beginning; `payload` is
     opaque data of the connector. `finds_others`: its task, the connector's only one, discovers
-    further partitions while it runs.
+    further partitions while it runs. `range`: its task discovers those that are in it.
     """
 
     key: Mapping[str, Any]
@@ -179,6 +180,7 @@ class Partition:
     weight: float = 1.0
     bounded: bool = False
     finds_others: bool = False
+    range: PartitionRange | None = None
 
     @property
     def id(self) -> str:
@@ -197,7 +199,19 @@ class TaskPlan:
     @property
     def finds_others(self) -> bool:
         """Whether the task discovers partitions that are not in its plan."""
-        return any(partition.finds_others for partition in self.partitions)
+        return any(p.finds_others or p.range is not None for p in self.partitions)
+
+    @property
+    def ranges(self) -> tuple[PartitionRange, ...]:
+        """The ranges of the partitions that the task discovers."""
+        return tuple(p.range for p in self.partitions if p.range is not None)
+
+    @property
+    def own_partitions(self) -> OwnPartitions:
+        """The partitions of which the task may commit offsets."""
+        planned = frozenset(partition.id for partition in self.partitions)
+        finds_all = any(p.finds_others for p in self.partitions)
+        return OwnPartitions(planned, None if finds_all else self.ranges)
 
 
 @dataclass(frozen=True, slots=True)

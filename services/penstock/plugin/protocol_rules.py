@@ -49,11 +49,9 @@ MAX_BATCH_ROWS: Final = 1 << 20
 class ReadRules:
     """Checks the frames of one read stream in their order and refuses the first that is wrong."""
 
-    def __init__(self, credit_bytes: int, planned: Container[str] | None = None) -> None:
-        """`planned`: ids of the partitions that may have offsets. None: any id, because the task
-        finds partitions by itself.
-        """
-        self._planned = planned
+    def __init__(self, credit_bytes: int, own: Container[str] | None = None) -> None:
+        """`own`: ids of the partitions that may have offsets. None: any id."""
+        self._own = own
         self.schemas: dict[int, StreamSchema] = {}
         self.last_checkpoint = 0
         self.drained = False
@@ -144,7 +142,7 @@ class ReadRules:
             )
         for id_ in checkpoint.offsets:
             check_partition_id(id_)
-            if self._planned is not None and id_ not in self._planned:
+            if self._own is not None and id_ not in self._own:
                 raise protocol_violation(
                     "unknown_partition",
                     f"checkpoint {checkpoint.checkpoint_id} has an offset of partition "

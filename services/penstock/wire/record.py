@@ -18,9 +18,11 @@ from penstock_values.identity import partition_id, partition_key
 from penstock_values.messages import (
     fill_key,
     fill_offset,
+    fill_range,
     key_from_proto,
     offset_from_proto,
     offset_to_proto,
+    range_from_proto,
 )
 
 
@@ -34,6 +36,8 @@ def partition_to_proto(partition: Partition) -> pb.Partition:
         bounded=partition.bounded,
         finds_others=partition.finds_others,
     )
+    if partition.range is not None:
+        fill_range(message.range, partition.range)
     fill_key(message, partition.key)
     if partition.offset is not None:
         message.offset.SetInParent()  # also when it is empty
@@ -54,6 +58,7 @@ def partition_from_proto(message: pb.Partition) -> Partition:
         weight=message.weight or 1.0,
         bounded=message.bounded,
         finds_others=message.finds_others,
+        range=range_from_proto(message.range) if message.HasField("range") else None,
     )
 
 

@@ -17,6 +17,7 @@ from penstock.model.backoff import Backoff
 from penstock.model.connector import Connector, Partition, TaskPlan
 from penstock.model.errors import InternalError
 from penstock.worker.config.resolved_config import ResolvedConfig, WorkerContext, acquire_plugin
+from penstock_values.partition_ranges import OwnPartitions, find_overlap
 
 log = logging.getLogger(__name__)
 
@@ -89,22 +90,45 @@ def number_plans(
     """Return the plans of a connector with task ids in their order.
 
     Raises:
-        InternalError: `plan.finds_others`: one of several tasks finds partitions by itself.
+        InternalError: `plan.finds_others`, `plan.ranges_overlap`: a partition could belong to
+            several tasks.
     """
     # ids contain the generation, not the name: a later connector of the same name never gets this
     # plan (invariant 10)
     named = tuple(
         replace(plan, task_id=f"{connector.generation}-{n}") for n, plan in enumerate(plans)
     )
-    if len(named) > 1 and any(plan.finds_others for plan in named):
+    if len(named) > 1:
+        _check_ranges(connector.name, named)
+    return PlannedConnector(named, monitor=monitor)
+
+
+def _check_ranges(name: str, plans: Sequence[TaskPlan]) -> None:
+    if any(plan.own_partitions.ranges is None for plan in plans):
         raise InternalError(
             "plan.finds_others",
-            f"the plan of {connector.name} has {len(named)} tasks, and one that finds partitions "
-            "by itself: a partition could belong to several tasks",
+            f"the plan of {name} has {len(plans)} tasks, and one that finds partitions by itself, "
+            "without a range: a partition could belong to several tasks",
             fix="Report it to the author of the connector: a plan with several tasks names all "
-            "partitions, and watches for others in Monitor.",
+            "partitions and watches for others in Monitor, or gives each task a range.",
         )
-    return PlannedConnector(named, monitor=monitor)
+    ranges = [one for plan in plans for one in plan.ranges]
+    if overlap := find_overlap(ranges):
+        raise _overlapping(name, f"the ranges {overlap[0]} and {overlap[1]} overlap")
+    for plan in plans:
+        theirs = OwnPartitions((), tuple(one for one in ranges if one not in plan.ranges))
+        for partition in plan.partitions if theirs.ranges else ():
+            if partition.range is None and partition.id in theirs:
+                raise _overlapping(name, f"{partition.id} is in the range of another task")
+
+
+def _overlapping(name: str, why: str) -> InternalError:
+    return InternalError(
+        "plan.ranges_overlap",
+        f"in the plan of {name} a partition could belong to several tasks: {why}",
+        fix="Report it to the author of the connector: ranges of a plan are of one field, and none "
+        "begins before another has ended.",
+    )
 
 
 def assign_partitions(partitions: Sequence[Partition], most: int) -> list[list[Partition]]:

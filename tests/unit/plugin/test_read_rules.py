@@ -13,6 +13,7 @@ from penstock.plugin.protocol_rules import (
     ReadRules,
     check_partition_id,
 )
+from penstock_values.partition_ranges import OwnPartitions, PartitionRange
 
 ID = '{"file":"a"}'
 
@@ -181,13 +182,20 @@ def test_a_partition_id_that_is_not_canonical_is_seen(id_):
 
 
 def test_an_offset_of_a_partition_that_was_not_given_is_seen():
-    it = ReadRules(1000, planned={ID})
+    it = ReadRules(1000, own={ID})
     it.check_checkpoint(checkpoint(1, 0, 0))
     broken("unknown_partition", it.check_checkpoint, checkpoint(2, 0, 0, partition='{"file":"b"}'))
 
 
+def test_a_task_with_a_range_may_name_what_is_in_it():
+    it = ReadRules(1000, own=OwnPartitions({ID}, (PartitionRange("host", "a", "m"),)))
+    it.check_checkpoint(checkpoint(1, 0, 0, partition='{"host":"b","metric":"cpu"}'))
+    for strange in ('{"host":"m"}', '{"host":7}', '{"rack":"b"}'):
+        broken("unknown_partition", it.check_checkpoint, checkpoint(2, 0, 0, partition=strange))
+
+
 def test_a_task_that_finds_others_may_name_any():
-    it = ReadRules(1000, planned=None)
+    it = ReadRules(1000, own=None)
     it.check_checkpoint(checkpoint(1, 0, 0, partition='{"file":"b"}'))
 
 

@@ -32,7 +32,7 @@ FILES = (config_pb, diagnostic_pb2, offset_pb, process_pb, record_pb2, scheduler
 
 WRITTEN_BY_HAND = {
     "RejectedRow",  # wire/worker_rows.py
-    *("Value", "ListValue", "StructValue", "PartitionOffset"),  # wire/record.py
+    *("Value", "ListValue", "StructValue", "PartitionOffset", "PartitionRange"),  # wire/record.py
     # rows: plugin/protocol_rules.py, spark/connector_io/frames.py
     *("Schema", "Batch", "MemoryFile"),
     *("MonitorReport", "MonitorAssignment", "KeptTask"),  # a session of a worker

@@ -9,6 +9,7 @@ import pytest
 from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.stream import PreparedTxn, WriteOpened
 from penstock.worker.task.task_offsets import Claim, resolve_start_offsets
+from penstock_values.partition_ranges import PartitionRange
 
 KEY = {"p": 1}
 ID = Partition(KEY).id
@@ -26,6 +27,14 @@ class Offsets:
     async def commit(self, offsets, prepared, applied_txn_id):
         self.offsets |= offsets
         self.prepared = prepared or self.prepared
+
+
+class ManyOffsets:
+    """An offset service with the offsets of two hosts and of another key."""
+
+    async def get_all(self, own):
+        ids = [Partition(key).id for key in ({"host": "b"}, {"host": "x"}, {"rack": "c"})]
+        return {id_: {"n": 1} for id_ in ids if id_ in own}
 
 
 def begins_at(opened: WriteOpened, claim: Claim, offsets: Offsets | None = None) -> int:
@@ -81,3 +90,17 @@ def test_an_older_transaction_of_a_sink_does_not_replace_the_number_of_a_newer_o
     assert begins_at(sink(6, 50), stored(7), offsets) == 50
     assert offsets.prepared is None
     assert offsets.offsets == {ID: {"n": 50}}
+
+
+def test_a_task_with_a_range_is_given_back_what_is_in_it():
+    """The task does not get the partitions of another task's range, nor do they get lost."""
+    found = {}
+    for start, end in (("", "m"), ("m", "")):
+        planned = Partition({"hosts": start}, range=PartitionRange("host", start, end))
+        opened = WriteOpened(CommitMode.IDEMPOTENT, None)
+        claim = Claim(None, recover=False)
+        plan = TaskPlan("g-0", (planned,))
+        plan = asyncio.run(resolve_start_offsets(plan, opened, claim, ManyOffsets(), 4))
+        assert plan.partitions[0] == planned
+        found[start] = [(one.key, one.offset) for one in plan.partitions[1:]]
+    assert found == {"": [({"host": "b"}, {"n": 1})], "m": [({"host": "x"}, {"n": 1})]}

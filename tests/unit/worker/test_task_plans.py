@@ -17,6 +17,7 @@ from penstock.model.errors import ConfigError, InternalError
 from penstock.worker import task_plans
 from penstock.worker.config.resolved_config import WorkerContext
 from penstock.worker.task_plans import Planner, assign_partitions, number_plans
+from penstock_values.partition_ranges import PartitionRange
 from unit.worker.test_resolved_config import NO_HOST
 
 NAMED = Partition({"file": "a"})
@@ -43,6 +44,35 @@ def test_one_of_several_tasks_may_not_find_partitions_by_itself() -> None:
         number_plans(CONNECTOR, [plan(NAMED), plan(FINDS)], monitor=False)
     assert caught.value.code == "plan.finds_others"
     assert "Monitor" in caught.value.diagnostic.fix
+
+
+def hosts(start: str, end: str) -> Partition:
+    return Partition({"hosts": f"{start}-{end}"}, range=PartitionRange("host", start, end))
+
+
+def test_several_tasks_share_partitions_by_ranges() -> None:
+    plans = [plan(hosts("", "m")), plan(hosts("m", "t"), hosts("t", "")), plan(NAMED)]
+    first, second, third = number_plans(CONNECTOR, plans, monitor=False).plans
+    ids = [Partition({"host": host, "metric": "cpu"}).id for host in ("a", "m", "z")]
+    assert [id_ in first.own_partitions for id_ in ids] == [True, False, False]
+    assert [id_ in second.own_partitions for id_ in ids] == [False, True, True]
+    assert [id_ in third.own_partitions for id_ in [*ids, NAMED.id]] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    "plans",
+    [
+        [plan(hosts("", "n")), plan(hosts("m", ""))],
+        [plan(hosts("", "")), plan(hosts("m", "n"))],
+        [plan(hosts("a", "b")), plan(Partition({}, range=PartitionRange("rack", "c", "d")))],
+        [plan(hosts("a", "b")), plan(Partition({"host": "aa"}))],
+    ],
+)
+def test_no_partition_is_in_the_ranges_of_two_tasks(plans: list[TaskPlan]) -> None:
+    with pytest.raises(InternalError) as caught:
+        number_plans(CONNECTOR, plans, monitor=False)
+    assert caught.value.code == "plan.ranges_overlap"
+    assert number_plans(CONNECTOR, plans[:1], monitor=False).plans
 
 
 @given(

@@ -289,7 +289,7 @@ async def plan_task(
     for partition in task.partitions:
         if partition.partition_id in options.offsets:
             partition.offset.CopyFrom(options.offsets[partition.partition_id])
-    if any(partition.finds_others for partition in task.partitions):
+    if any(partition.finds_others or partition.HasField("range") for partition in task.partitions):
         ids = {partition.partition_id for partition in task.partitions}
         task.partitions.extend(one for one in known if one.partition_id not in ids)
     return task

@@ -71,8 +71,7 @@ class PluginSourceStream:
         self._until_caught_up = until_caught_up
         self._credit_bytes = credit_bytes or self._limits.credit_bytes
         self._deadlines = process.deadlines
-        planned = None if plan.finds_others else {partition.id for partition in plan.partitions}
-        self._rules = ReadRules(self._credit_bytes, planned)
+        self._rules = ReadRules(self._credit_bytes, plan.own_partitions)
         self._reader = SourceFrameReader(
             self._rules, process.connection.redact, metrics or PluginMetrics()
         )

@@ -13,6 +13,7 @@ from penstock.model.connector import Connector, TargetState, TaskPlan
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.scheduler.state.assignment import ANY_WORKER, Placement, Task, parse_placement
 from penstock_values.identity import canonical_json
+from penstock_values.partition_ranges import PartitionRange
 
 MAX_TASKS: Final = 10_000
 """Tasks of one connector (invariant 12). A round over all of them still takes well under a second;
@@ -191,9 +192,15 @@ def plan_content(plan: TaskPlan) -> tuple[object, ...]:
     partitions and their weights.
     """
     parts = sorted(
-        (p.id, p.payload, p.datasets, p.bounded, p.finds_others) for p in plan.partitions
+        (p.id, p.payload, p.datasets, p.bounded, p.finds_others, *_range_content(p.range))
+        for p in plan.partitions
     )
     return (tuple(sorted(plan.config.items())), tuple(parts))
+
+
+def _range_content(range_: PartitionRange | None) -> tuple[str, ...]:
+    # nothing without a range: the plans of earlier versions keep their digests
+    return () if range_ is None else (range_.field, range_.start, range_.end)
 
 
 def too_many_tasks(count: int) -> Diagnostic:

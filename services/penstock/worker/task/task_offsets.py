@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -41,8 +41,8 @@ class TaskOffsets(OffsetWriter, Protocol):
     async def get(self, partition_ids: list[str]) -> dict[str, Mapping[str, Any]]:
         """Return the offsets of partitions. A partition without a commit is absent."""
 
-    async def get_all(self) -> dict[str, Mapping[str, Any]]:
-        """Return all offsets of the connector's generation."""
+    async def get_all(self, own: Container[str]) -> dict[str, Mapping[str, Any]]:
+        """Return all offsets of the connector's generation whose partitions are in `own`."""
 
 
 @dataclass(slots=True)
@@ -67,9 +67,10 @@ class StoredOffsets:
         """Return the offsets of partitions. A partition without a commit is absent."""
         return dict(await self.client.get(self.generation, partition_ids))
 
-    async def get_all(self) -> dict[str, Mapping[str, Any]]:
-        """Return all offsets of the generation."""
-        return {id_: offset async for id_, offset in self.client.list(self.generation)}
+    async def get_all(self, own: Container[str]) -> dict[str, Mapping[str, Any]]:
+        """Return all offsets of the generation whose partitions are in `own`."""
+        listed = self.client.list(self.generation)
+        return {id_: offset async for id_, offset in listed if id_ in own}
 
     async def commit(
         self, offsets: Offsets, prepared: PreparedTxn | None, applied_txn_id: int
@@ -99,15 +100,15 @@ async def resolve_start_offsets(
     Offsets from the sink are stored before the run starts. The sink's next transaction may be of
     other partitions, and after a crash nothing else would know these offsets.
     """
+    own = plan.own_partitions
     planned = {partition.id for partition in plan.partitions}
     offsets: Offsets
-    offsets = await (stored.get_all() if plan.finds_others else stored.get(sorted(planned)))
+    offsets = await (stored.get_all(own) if plan.finds_others else stored.get(sorted(planned)))
     token, last = opened.committed, claim.last_prepared
     known = token is not None and last is not None and token.txn_id == last.txn_id
     if opened.commit_mode is CommitMode.SINK and token is not None and not known:
         ours = parse_canonical(token.token.decode())
-        if not plan.finds_others:
-            ours = {id_: offset for id_, offset in ours.items() if id_ in planned}
+        ours = {id_: offset for id_, offset in ours.items() if id_ in own}
         newer = last is None or token.txn_id > last.txn_id
         await stored.commit(ours, PreparedTxn(token.txn_id, epoch) if newer else None, token.txn_id)
         offsets = {**offsets, **ours}

@@ -538,7 +538,10 @@ type Partition struct {
 	Bounded bool `protobuf:"varint,9,opt,name=bounded,proto3" json:"bounded,omitempty"`
 	// Whether its task discovers further partitions and commits offsets for them. A plan with such a partition has one task. When the
 	// task starts, the host sends all stored offsets of the connector as partitions, so that those discovered before come back.
-	FindsOthers   bool `protobuf:"varint,10,opt,name=finds_others,json=findsOthers,proto3" json:"finds_others,omitempty"`
+	FindsOthers bool `protobuf:"varint,10,opt,name=finds_others,json=findsOthers,proto3" json:"finds_others,omitempty"`
+	// Present: its task discovers the partitions that are in the range, and commits offsets for them. When the task starts, the host
+	// sends the stored offsets that are in the range as partitions. All ranges of a plan are of one field, and none overlap.
+	Range         *PartitionRange `protobuf:"bytes,11,opt,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -629,6 +632,77 @@ func (x *Partition) GetFindsOthers() bool {
 	return false
 }
 
+func (x *Partition) GetRange() *PartitionRange {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
+// PartitionRange is a set of partitions that nobody enumerates.
+type PartitionRange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Field of the partitions' keys that holds a text. A key without it is in no range.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// First text, included. Texts are compared by their bytes in UTF-8.
+	Start string `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
+	// End, excluded. Empty: no end.
+	End           string `protobuf:"bytes,3,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartitionRange) Reset() {
+	*x = PartitionRange{}
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartitionRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartitionRange) ProtoMessage() {}
+
+func (x *PartitionRange) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartitionRange.ProtoReflect.Descriptor instead.
+func (*PartitionRange) Descriptor() ([]byte, []int) {
+	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PartitionRange) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *PartitionRange) GetStart() string {
+	if x != nil {
+		return x.Start
+	}
+	return ""
+}
+
+func (x *PartitionRange) GetEnd() string {
+	if x != nil {
+		return x.End
+	}
+	return ""
+}
+
 // Schema is a version of the columns of a dataset. It is sent once per stream and version; batches refer to it by schema_id.
 type Schema struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -646,7 +720,7 @@ type Schema struct {
 
 func (x *Schema) Reset() {
 	*x = Schema{}
-	mi := &file_penstock_api_record_v1_record_proto_msgTypes[5]
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +732,7 @@ func (x *Schema) String() string {
 func (*Schema) ProtoMessage() {}
 
 func (x *Schema) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_record_v1_record_proto_msgTypes[5]
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +745,7 @@ func (x *Schema) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schema.ProtoReflect.Descriptor instead.
 func (*Schema) Descriptor() ([]byte, []int) {
-	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{5}
+	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Schema) GetSchemaId() uint32 {
@@ -728,7 +802,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_penstock_api_record_v1_record_proto_msgTypes[6]
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +814,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_record_v1_record_proto_msgTypes[6]
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +827,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{6}
+	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Batch) GetSeq() uint64 {
@@ -832,7 +906,7 @@ type MemoryFile struct {
 
 func (x *MemoryFile) Reset() {
 	*x = MemoryFile{}
-	mi := &file_penstock_api_record_v1_record_proto_msgTypes[7]
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +918,7 @@ func (x *MemoryFile) String() string {
 func (*MemoryFile) ProtoMessage() {}
 
 func (x *MemoryFile) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_record_v1_record_proto_msgTypes[7]
+	mi := &file_penstock_api_record_v1_record_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +931,7 @@ func (x *MemoryFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryFile.ProtoReflect.Descriptor instead.
 func (*MemoryFile) Descriptor() ([]byte, []int) {
-	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{7}
+	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MemoryFile) GetProcessId() uint32 {
@@ -921,7 +995,7 @@ const file_penstock_api_record_v1_record_proto_rawDesc = "" +
 	"\x06opaque\x18\x02 \x01(\fR\x06opaque\x1aX\n" +
 	"\vFieldsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.ValueR\x05value:\x028\x01\"\xab\x03\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.ValueR\x05value:\x028\x01\"\xe9\x03\n" +
 	"\tPartition\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\tR\vpartitionId\x12<\n" +
 	"\x03key\x18\x02 \x03(\v2*.penstock.api.record.v1.Partition.KeyEntryR\x03key\x12\x18\n" +
@@ -931,10 +1005,15 @@ const file_penstock_api_record_v1_record_proto_rawDesc = "" +
 	"\x06weight\x18\b \x01(\x01R\x06weight\x12\x18\n" +
 	"\abounded\x18\t \x01(\bR\abounded\x12!\n" +
 	"\ffinds_others\x18\n" +
-	" \x01(\bR\vfindsOthers\x1aU\n" +
+	" \x01(\bR\vfindsOthers\x12<\n" +
+	"\x05range\x18\v \x01(\v2&.penstock.api.record.v1.PartitionRangeR\x05range\x1aU\n" +
 	"\bKeyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.ValueR\x05value:\x028\x01J\x04\b\x05\x10\x06J\x04\b\a\x10\bR\x05epochR\x10after_partitions\"\xc7\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.ValueR\x05value:\x028\x01J\x04\b\x05\x10\x06J\x04\b\a\x10\bR\x05epochR\x10after_partitions\"N\n" +
+	"\x0ePartitionRange\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\tR\x05start\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\tR\x03end\"\xc7\x01\n" +
 	"\x06Schema\x12\x1b\n" +
 	"\tschema_id\x18\x01 \x01(\rR\bschemaId\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12!\n" +
@@ -990,40 +1069,42 @@ func file_penstock_api_record_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_penstock_api_record_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_penstock_api_record_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_penstock_api_record_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_penstock_api_record_v1_record_proto_goTypes = []any{
-	(Encoding)(0),       // 0: penstock.api.record.v1.Encoding
-	(Op)(0),             // 1: penstock.api.record.v1.Op
-	(*Value)(nil),       // 2: penstock.api.record.v1.Value
-	(*ListValue)(nil),   // 3: penstock.api.record.v1.ListValue
-	(*StructValue)(nil), // 4: penstock.api.record.v1.StructValue
-	(*Offset)(nil),      // 5: penstock.api.record.v1.Offset
-	(*Partition)(nil),   // 6: penstock.api.record.v1.Partition
-	(*Schema)(nil),      // 7: penstock.api.record.v1.Schema
-	(*Batch)(nil),       // 8: penstock.api.record.v1.Batch
-	(*MemoryFile)(nil),  // 9: penstock.api.record.v1.MemoryFile
-	nil,                 // 10: penstock.api.record.v1.StructValue.FieldsEntry
-	nil,                 // 11: penstock.api.record.v1.Offset.FieldsEntry
-	nil,                 // 12: penstock.api.record.v1.Partition.KeyEntry
+	(Encoding)(0),          // 0: penstock.api.record.v1.Encoding
+	(Op)(0),                // 1: penstock.api.record.v1.Op
+	(*Value)(nil),          // 2: penstock.api.record.v1.Value
+	(*ListValue)(nil),      // 3: penstock.api.record.v1.ListValue
+	(*StructValue)(nil),    // 4: penstock.api.record.v1.StructValue
+	(*Offset)(nil),         // 5: penstock.api.record.v1.Offset
+	(*Partition)(nil),      // 6: penstock.api.record.v1.Partition
+	(*PartitionRange)(nil), // 7: penstock.api.record.v1.PartitionRange
+	(*Schema)(nil),         // 8: penstock.api.record.v1.Schema
+	(*Batch)(nil),          // 9: penstock.api.record.v1.Batch
+	(*MemoryFile)(nil),     // 10: penstock.api.record.v1.MemoryFile
+	nil,                    // 11: penstock.api.record.v1.StructValue.FieldsEntry
+	nil,                    // 12: penstock.api.record.v1.Offset.FieldsEntry
+	nil,                    // 13: penstock.api.record.v1.Partition.KeyEntry
 }
 var file_penstock_api_record_v1_record_proto_depIdxs = []int32{
 	3,  // 0: penstock.api.record.v1.Value.list_value:type_name -> penstock.api.record.v1.ListValue
 	4,  // 1: penstock.api.record.v1.Value.struct_value:type_name -> penstock.api.record.v1.StructValue
 	2,  // 2: penstock.api.record.v1.ListValue.items:type_name -> penstock.api.record.v1.Value
-	10, // 3: penstock.api.record.v1.StructValue.fields:type_name -> penstock.api.record.v1.StructValue.FieldsEntry
-	11, // 4: penstock.api.record.v1.Offset.fields:type_name -> penstock.api.record.v1.Offset.FieldsEntry
-	12, // 5: penstock.api.record.v1.Partition.key:type_name -> penstock.api.record.v1.Partition.KeyEntry
+	11, // 3: penstock.api.record.v1.StructValue.fields:type_name -> penstock.api.record.v1.StructValue.FieldsEntry
+	12, // 4: penstock.api.record.v1.Offset.fields:type_name -> penstock.api.record.v1.Offset.FieldsEntry
+	13, // 5: penstock.api.record.v1.Partition.key:type_name -> penstock.api.record.v1.Partition.KeyEntry
 	5,  // 6: penstock.api.record.v1.Partition.offset:type_name -> penstock.api.record.v1.Offset
-	0,  // 7: penstock.api.record.v1.Batch.encoding:type_name -> penstock.api.record.v1.Encoding
-	9,  // 8: penstock.api.record.v1.Batch.memory_file:type_name -> penstock.api.record.v1.MemoryFile
-	2,  // 9: penstock.api.record.v1.StructValue.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
-	2,  // 10: penstock.api.record.v1.Offset.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
-	2,  // 11: penstock.api.record.v1.Partition.KeyEntry.value:type_name -> penstock.api.record.v1.Value
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	7,  // 7: penstock.api.record.v1.Partition.range:type_name -> penstock.api.record.v1.PartitionRange
+	0,  // 8: penstock.api.record.v1.Batch.encoding:type_name -> penstock.api.record.v1.Encoding
+	10, // 9: penstock.api.record.v1.Batch.memory_file:type_name -> penstock.api.record.v1.MemoryFile
+	2,  // 10: penstock.api.record.v1.StructValue.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
+	2,  // 11: penstock.api.record.v1.Offset.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
+	2,  // 12: penstock.api.record.v1.Partition.KeyEntry.value:type_name -> penstock.api.record.v1.Value
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_record_v1_record_proto_init() }
@@ -1049,7 +1130,7 @@ func file_penstock_api_record_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_record_v1_record_proto_rawDesc), len(file_penstock_api_record_v1_record_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

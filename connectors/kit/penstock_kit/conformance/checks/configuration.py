@@ -29,7 +29,8 @@ from penstock_kit.conformance.results import (
 )
 from penstock_kit.conformance.source_task import open_source
 from penstock_values.identity import is_partition_id, partition_id
-from penstock_values.messages import key_from_proto
+from penstock_values.messages import key_from_proto, range_from_proto
+from penstock_values.partition_ranges import find_overlap
 from penstock_values.schemas import decode_schema
 
 _NONSENSE: Final = "~ no such value ~"
@@ -248,6 +249,9 @@ async def same(bench: Bench, case: Case) -> None:
     require(len(answers[0].tasks) <= 1, f"{len(answers[0].tasks)} tasks, the request allows one")
     for partition in _partitions(answers[0]):
         _check_id(partition)
+    given = [p.range for p in _partitions(answers[0]) if p.HasField("range")]
+    overlap = find_overlap(list(map(range_from_proto, given)))
+    require(not overlap, f"two ranges overlap: {overlap}")
 
 
 def _partitions(answer: pb.PlanResponse) -> list[record_pb2.Partition]:

@@ -94,7 +94,7 @@ class Offset(_message.Message):
     def __init__(self, fields: _Optional[_Mapping[str, Value]] = ..., opaque: _Optional[bytes] = ...) -> None: ...
 
 class Partition(_message.Message):
-    __slots__ = ("partition_id", "key", "payload", "offset", "datasets", "weight", "bounded", "finds_others")
+    __slots__ = ("partition_id", "key", "payload", "offset", "datasets", "weight", "bounded", "finds_others", "range")
     class KeyEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -110,6 +110,7 @@ class Partition(_message.Message):
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     BOUNDED_FIELD_NUMBER: _ClassVar[int]
     FINDS_OTHERS_FIELD_NUMBER: _ClassVar[int]
+    RANGE_FIELD_NUMBER: _ClassVar[int]
     partition_id: str
     key: _containers.MessageMap[str, Value]
     payload: bytes
@@ -118,7 +119,18 @@ class Partition(_message.Message):
     weight: float
     bounded: bool
     finds_others: bool
-    def __init__(self, partition_id: _Optional[str] = ..., key: _Optional[_Mapping[str, Value]] = ..., payload: _Optional[bytes] = ..., offset: _Optional[_Union[Offset, _Mapping]] = ..., datasets: _Optional[_Iterable[str]] = ..., weight: _Optional[float] = ..., bounded: bool = ..., finds_others: bool = ...) -> None: ...
+    range: PartitionRange
+    def __init__(self, partition_id: _Optional[str] = ..., key: _Optional[_Mapping[str, Value]] = ..., payload: _Optional[bytes] = ..., offset: _Optional[_Union[Offset, _Mapping]] = ..., datasets: _Optional[_Iterable[str]] = ..., weight: _Optional[float] = ..., bounded: bool = ..., finds_others: bool = ..., range: _Optional[_Union[PartitionRange, _Mapping]] = ...) -> None: ...
+
+class PartitionRange(_message.Message):
+    __slots__ = ("field", "start", "end")
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    field: str
+    start: str
+    end: str
+    def __init__(self, field: _Optional[str] = ..., start: _Optional[str] = ..., end: _Optional[str] = ...) -> None: ...
 
 class Schema(_message.Message):
     __slots__ = ("schema_id", "dataset", "arrow_schema", "key_columns")
