@@ -68,7 +68,7 @@ class Hosts:
 
 
 def follow(hosts: Hosts, module: str = PLAIN) -> None:
-    """Read, be killed, resume, and resume again with other ranges."""
+    """Read, be killed, resume, and resume again with other ranges, and with the same ones."""
     quarters = [hosts.names[len(hosts.names) * n // 4] for n in (1, 2, 3)]
     hosts.append(1)
     pipeline = hosts.pipeline(quarters, module)
@@ -77,11 +77,11 @@ def follow(hosts: Hosts, module: str = PLAIN) -> None:
     done = pipeline.run("--plugins", hosts.plugin, deadline=1_000)
     assert done.code == 0, done.output
     hosts.check()
-    hosts.append(3)
-    halves = hosts.pipeline([hosts.names[len(hosts.names) // 3]], module)
-    done = halves.run("--plugins", hosts.plugin, deadline=1_000)
-    assert done.code == 0, done.output
-    hosts.check()
+    for bounds in ([hosts.names[len(hosts.names) // 3]], quarters, quarters):
+        hosts.append(len(hosts.written) + 1)
+        done = hosts.pipeline(bounds, module).run("--plugins", hosts.plugin, deadline=1_000)
+        assert done.code == 0, done.output
+        hosts.check()
 
 
 def test_tasks_share_what_nobody_enumerates_and_resume_exactly(tmp_path):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from penstock_values.identity import partition_key
+from penstock_values.identity import canonical_json, partition_key
 
 _START: Final = ""
 """The smallest text: a range from it begins with the first partition."""
@@ -32,7 +32,21 @@ class PartitionRange:
     def has_key(self, key: Mapping[str, Any]) -> bool:
         """Whether the partition with this key is in the range."""
         text = key.get(self.field)
-        return isinstance(text, str) and self.start <= text and (not self.end or text < self.end)
+        return isinstance(text, str) and self._has_text(text)
+
+    def has_id(self, id_: str) -> bool:
+        """Whether the partition with this id is in the range."""
+        if "\\" in id_ or id_.count("{") != 1:  # an escaped text, or a structure in the key
+            return self.has_key(partition_key(id_))
+        # a tenth of the time of parsing it: a task is given those of a million that are its own
+        name = f'{canonical_json(self.field)}:"'
+        start = id_.find(name)
+        return start >= 0 and self._has_text(
+            id_[start + len(name) : id_.index('"', start + len(name))]
+        )
+
+    def _has_text(self, text: str) -> bool:
+        return self.start <= text and (not self.end or text < self.end)
 
 
 def divide_range(field: str, bounds: Iterable[str]) -> list[PartitionRange]:
@@ -70,5 +84,4 @@ class OwnPartitions:
         """Whether the task may commit offsets of the partition with this id."""
         if self.ranges is None or id_ in self.planned:
             return True
-        key = partition_key(id_) if self.ranges and isinstance(id_, str) else {}
-        return any(one.has_key(key) for one in self.ranges)
+        return isinstance(id_, str) and any(one.has_id(id_) for one in self.ranges)

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -115,6 +115,8 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
                 print_diagnostic(finding)
             if not previous.exists:
                 print_status(_describe_run(validated, state_dir))
+            if not previous.exists:
+                await node.forget_completed()  # of an earlier run: there may be more to read by now
             await run_connectors(node, [validated])
             try:
                 await _follow(node, connector.name, tasks, before, draw=not arguments.no_progress)
@@ -159,8 +161,8 @@ async def _follow(
     if draw:
         bar = ProgressBar(name, console) if console.is_terminal else ProgressLines(name)
     watchers = (
-        _wait_for_tasks(node, tasks, before, bar),
-        _raise_plan_failure(node, name),
+        _wait_for_tasks(node, name, tasks, before, bar),
+        _wait_for_connector(node, name),
         node.wait_until_lost(),
     )
     try:
@@ -169,9 +171,11 @@ async def _follow(
             for watcher in watching:
                 if watcher.done():
                     watcher.result()
-            tasks_ended, _, jvm_lost = watching
+            tasks_ended, completed, jvm_lost = watching
             if jvm_lost.done() and not tasks_ended.done():
                 raise JvmLostError({"totals": asdict(before.plus(list(tasks.values())))})
+            if completed.done() and not tasks_ended.done():
+                await _update_statuses(node, tasks)
     finally:
         if bar is not None:
             bar.close()
@@ -179,6 +183,7 @@ async def _follow(
 
 async def _wait_for_tasks(
     node: Node,
+    name: str,
     tasks: dict[str, TaskStatus],
     before: Totals,
     bar: ProgressBar | ProgressLines | None,
@@ -187,8 +192,18 @@ async def _wait_for_tasks(
         tasks[task.task_id] = task
         if bar is not None:
             bar.update(before.plus(list(tasks.values())))
-        if all(status.state in ENDED_STATES for status in tasks.values()):
+        ended = all(status.state in ENDED_STATES for status in tasks.values())
+        if ended and await _have_all_started(node, name, tasks):
             return
+
+
+async def _have_all_started(node: Node, name: str, tasks: Container[str]) -> bool:
+    """Return whether a connector has no further task: some start when others have ended already."""
+    for connector in await node.scheduler.list_statuses():
+        if connector.name == name:
+            others = (one for one in connector.tasks if one.task_id not in tasks)
+            return all(one.state in {RunState.COMPLETED, RunState.FAILED} for one in others)
+    return False
 
 
 async def _update_statuses(node: Node, tasks: dict[str, TaskStatus]) -> None:
@@ -205,10 +220,14 @@ async def _update_statuses(node: Node, tasks: dict[str, TaskStatus]) -> None:
                     return
 
 
-async def _raise_plan_failure(node: Node, name: str) -> None:
-    """Raise the error when the connector itself fails: then there are no tasks that could."""
+async def _wait_for_connector(node: Node, name: str) -> None:
+    """Return when all tasks have completed, also those of an earlier run. Raise the error when the
+    connector itself fails: then there are no tasks that could.
+    """
     while True:
         for status in await node.scheduler.list_statuses():
+            if status.name == name and status.state is RunState.COMPLETED:
+                return
             failed = status.name == name and status.state is RunState.FAILED
             if failed and status.diagnostic is not None:
                 raise error_from_diagnostic(status.diagnostic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ from penstock.rpc.channels import MAX_MESSAGE_BYTES, Dial, ServiceAddress, open_
 from penstock.wire.connector import PREPARED
 from penstock.wire.offset import CLAIM, OFFSET_VERSION, REWIND_PROGRESS
 from penstock.wire.record import add_offsets, offsets_from_proto
+from penstock_values.messages import fill_range
+from penstock_values.partition_ranges import PartitionRange
 
 BULK_TIMEOUT_S: Final = 600.0
 """Seconds for a change of all offsets of a connector."""
@@ -100,10 +102,14 @@ class OffsetClient(ServiceClient):
         return {id_: o for id_, o in offsets_from_proto(answer.offsets).items() if o is not None}
 
     async def list(
-        self, generation: str, prefix: str = ""
+        self, generation: str, prefix: str = "", ranges: Iterable[PartitionRange] = ()
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Iterate over the partition ids and offsets of a generation, ordered by id."""
+        """Iterate over the partition ids and offsets of a generation, ordered by id: all, or those
+        that are in a range.
+        """
         request = pb.ListOffsetsRequest(generation=generation, prefix=prefix)
+        for one in ranges:
+            fill_range(request.ranges.add(), one)
         async for page in self._stream("offset.list", self._stub.ListOffsets(request)):
             for id_, offset in offsets_from_proto(page.offsets).items():
                 if offset is not None:

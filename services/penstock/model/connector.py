@@ -181,11 +181,13 @@ class Partition:
     bounded: bool = False
     finds_others: bool = False
     range: PartitionRange | None = None
+    known_id: str = field(default="", repr=False, compare=False)
+    """The id, where it is known: a task may need the ids of a million partitions several times."""
 
     @property
     def id(self) -> str:
         """The partition id: canonical JSON of the key."""
-        return partition_id(self.key)
+        return self.known_id or partition_id(self.key)
 
 
 @dataclass(frozen=True, slots=True)

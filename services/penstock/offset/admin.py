@@ -15,7 +15,7 @@ between means that the connector was started: the switch fails, and the new vers
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,6 +30,7 @@ from penstock.offset.stop_guard import StopGuard
 from penstock.offset.view import MAX_JOURNALS, OffsetView, Revisioned
 from penstock.store.port import Check, Conflict, Put, Store
 from penstock_values.identity import partition_id, partition_key
+from penstock_values.partition_ranges import PartitionRange
 
 MAX_GET_PARTITIONS: Final = 10_000
 """Partitions of one get (invariant 12)."""
@@ -75,15 +76,20 @@ class OffsetAdmin:
         values = ((id_, known.value) for id_, known in found.items())
         return _bodies((id_, value) for id_, value in values if value is not None)
 
-    async def list(self, generation: str, prefix: str) -> AsyncIterator[dict[str, bytes]]:
-        """Yield pages of offsets, ordered by partition id.
+    async def list(
+        self, generation: str, prefix: str, ranges: Collection[PartitionRange] = ()
+    ) -> AsyncIterator[dict[str, bytes]]:
+        """Yield pages of offsets, ordered by partition id: all, or those that are in a range.
 
         Raises:
             RetriableError: `offset.list_superseded`: offsets were reset or rewound meanwhile.
         """
         rules.check_generation(generation)
         async for page in self._view.read_pages(generation, prefix):
-            bodies = _bodies(page)
+            wanted = page
+            if ranges:
+                wanted = [(id_, value) for id_, value in page if _is_in(id_, ranges)]
+            bodies = _bodies(wanted)
             if bodies:
                 yield bodies
 
@@ -366,6 +372,10 @@ def _bodies(values: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     """Return the current offsets of values. A removed offset is absent."""
     bodies = ((id_, history.newest_version(value).body) for id_, value in values)
     return {id_: body for id_, body in bodies if body is not None}
+
+
+def _is_in(id_: str, ranges: Collection[PartitionRange]) -> bool:
+    return any(one.has_id(id_) for one in ranges)
 
 
 def _check_not_empty(offsets: Mapping[str, bytes | None]) -> None:

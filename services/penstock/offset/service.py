@@ -30,6 +30,7 @@ from penstock.offset.stop_guard import ConnectorReader, StopGuard, TaskReader
 from penstock.offset.view import OffsetView
 from penstock.rpc.deadlines import streaming_deadline, unary_deadline
 from penstock.store.port import Store
+from penstock_values.messages import range_from_proto
 
 CALL_TIMEOUT_S: Final = 15.0
 """Seconds for a call without a deadline of its caller. A commit waits at most for a compaction,
@@ -119,7 +120,8 @@ class OffsetService(grpc_api.OffsetServiceServicer):
         self, request: pb.ListOffsetsRequest, context: Any
     ) -> AsyncIterator[pb.ListOffsetsResponse]:
         """Stream the offsets of a generation."""
-        async for page in self._admin.list(request.generation, request.prefix):
+        ranges = list(map(range_from_proto, request.ranges))
+        async for page in self._admin.list(request.generation, request.prefix, ranges):
             for response in _page_to_proto(page):
                 yield response
 

@@ -49,9 +49,13 @@ MAX_BATCH_ROWS: Final = 1 << 20
 class ReadRules:
     """Checks the frames of one read stream in their order and refuses the first that is wrong."""
 
-    def __init__(self, credit_bytes: int, own: Container[str] | None = None) -> None:
-        """`own`: ids of the partitions that may have offsets. None: any id."""
-        self._own = own
+    def __init__(
+        self, credit_bytes: int, own: Container[str] | None = None, known: Container[str] = ()
+    ) -> None:
+        """`own`: ids of the partitions that may have offsets. None: any id. `known`: some of them,
+        which are not checked again.
+        """
+        self._own, self._known = own, known
         self.schemas: dict[int, StreamSchema] = {}
         self.last_checkpoint = 0
         self.drained = False
@@ -141,6 +145,8 @@ class ReadRules:
                 f"{self._rows} were made ready (R5)",
             )
         for id_ in checkpoint.offsets:
+            if id_ in self._known:
+                continue
             check_partition_id(id_)
             if self._own is not None and id_ not in self._own:
                 raise protocol_violation(

@@ -40,7 +40,7 @@ from penstock.scheduler import (
     SoleLeadership,
 )
 from penstock.scheduler.leader.connector_plans import ConnectorPlans
-from penstock.scheduler.leader.stored_state import delete_plan_records
+from penstock.scheduler.leader.stored_state import delete_all_completions, delete_plan_records
 from penstock.scheduler.leader.worker_logs import WorkerLogSource
 from penstock.standalone.settings import NodeSettings, prepare_folder, scratch_folder
 from penstock.store.sqlite import SqliteStore
@@ -97,6 +97,10 @@ class Node:
             asyncio.create_task(self._scheduler.lead(), name="scheduler"),
             asyncio.create_task(self._session.run(), name="session"),
         ]
+
+    async def forget_completed(self) -> None:
+        """Let tasks that have completed start again. Call it before `start_connectors`."""
+        await delete_all_completions(SoleLeadership(self._store, ""), self._store)
 
     async def wait_until_lost(self) -> None:
         """Return when the JVM is lost; raise when a part of the node failed."""

@@ -48,8 +48,9 @@ def partition_to_proto(partition: Partition) -> pb.Partition:
 def partition_from_proto(message: pb.Partition) -> Partition:
     """Return the partition of a message. If the message has only an id, the key is read from it."""
     key = key_from_proto(message)
-    if message.partition_id and partition_id(key) != message.partition_id:
-        key = partition_key(message.partition_id)
+    id_ = partition_id(key)
+    if message.partition_id and id_ != message.partition_id:
+        key, id_ = partition_key(message.partition_id), ""
     return Partition(
         key=key,
         offset=offset_from_proto(message.offset) if message.HasField("offset") else None,
@@ -59,6 +60,7 @@ def partition_from_proto(message: pb.Partition) -> Partition:
         bounded=message.bounded,
         finds_others=message.finds_others,
         range=range_from_proto(message.range) if message.HasField("range") else None,
+        known_id=id_,
     )
 
 

@@ -39,6 +39,7 @@ WRITTEN_BY_HAND = {
 }
 
 EXAMPLES: Mapping[tuple[str, str], Any] = {
+    ("Partition", "known_id"): "",  # that of its key
     ("InstalledConnector", "kind"): "sink",
     ("KeyDefinition", "type"): "int",
     ("LogFilter", "level"): 30,

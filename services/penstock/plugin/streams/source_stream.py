@@ -71,7 +71,8 @@ class PluginSourceStream:
         self._until_caught_up = until_caught_up
         self._credit_bytes = credit_bytes or self._limits.credit_bytes
         self._deadlines = process.deadlines
-        self._rules = ReadRules(self._credit_bytes, plan.own_partitions)
+        own = plan.own_partitions
+        self._rules = ReadRules(self._credit_bytes, own, own.planned)
         self._reader = SourceFrameReader(
             self._rules, process.connection.redact, metrics or PluginMetrics()
         )
@@ -100,7 +101,9 @@ class PluginSourceStream:
         self._control = ControlStream(self._process.connection, stub.Read)
         timeout_s = self._deadlines.open_s
         try:
-            await self._control.send(self._open_frame(), "plugin.read.open", timeout_s)
+            # of a million partitions it takes seconds, in which the loop must go on
+            frame = await asyncio.to_thread(self._open_frame)
+            await self._control.send(frame, "plugin.read.open", timeout_s)
             await self._receive_opened(timeout_s)
         except BaseException:
             self._control.cancel()

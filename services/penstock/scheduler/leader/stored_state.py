@@ -183,6 +183,12 @@ async def delete_plan_records(leadership: Leadership, store: Store) -> None:
     await delete_keys(leadership, [entry.key for entry in plans])
 
 
+async def delete_all_completions(leadership: Leadership, store: Store) -> None:
+    """Delete that tasks have completed, so that the next leader starts all of them."""
+    completed, _ = await _read_all(store, COMPLETED_PREFIX)
+    await delete_keys(leadership, [entry.key for entry in completed])
+
+
 async def delete_gone(
     leadership: Leadership, generations: Iterable[str], workers: Iterable[str]
 ) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import asyncio
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.errors import ConfigError
 from penstock.model.stream import Offsets, PreparedTxn, WriteOpened
 from penstock_values.identity import parse_canonical, partition_key
+from penstock_values.partition_ranges import PartitionRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class TaskOffsets(OffsetWriter, Protocol):
     async def get(self, partition_ids: list[str]) -> dict[str, Mapping[str, Any]]:
         """Return the offsets of partitions. A partition without a commit is absent."""
 
-    async def get_all(self, own: Container[str]) -> dict[str, Mapping[str, Any]]:
-        """Return all offsets of the connector's generation whose partitions are in `own`."""
+    async def get_all(self, ranges: Sequence[PartitionRange]) -> dict[str, Mapping[str, Any]]:
+        """Return the offsets of the generation in these ranges; without ranges, all offsets."""
 
 
 @dataclass(slots=True)
@@ -67,10 +69,10 @@ class StoredOffsets:
         """Return the offsets of partitions. A partition without a commit is absent."""
         return dict(await self.client.get(self.generation, partition_ids))
 
-    async def get_all(self, own: Container[str]) -> dict[str, Mapping[str, Any]]:
-        """Return all offsets of the generation whose partitions are in `own`."""
-        listed = self.client.list(self.generation)
-        return {id_: offset async for id_, offset in listed if id_ in own}
+    async def get_all(self, ranges: Sequence[PartitionRange]) -> dict[str, Mapping[str, Any]]:
+        """Return the offsets of the generation in these ranges; without ranges, all offsets."""
+        listed = self.client.list(self.generation, ranges=ranges)
+        return {id_: offset async for id_, offset in listed}
 
     async def commit(
         self, offsets: Offsets, prepared: PreparedTxn | None, applied_txn_id: int
@@ -102,8 +104,10 @@ async def resolve_start_offsets(
     """
     own = plan.own_partitions
     planned = {partition.id for partition in plan.partitions}
-    offsets: Offsets
-    offsets = await (stored.get_all(own) if plan.finds_others else stored.get(sorted(planned)))
+    offsets: Offsets = {}
+    if plan.finds_others:
+        offsets = await stored.get_all(plan.ranges if own.ranges is not None else ())
+    offsets = {**offsets, **await stored.get(sorted(planned - offsets.keys()))}
     token, last = opened.committed, claim.last_prepared
     known = token is not None and last is not None and token.txn_id == last.txn_id
     if opened.commit_mode is CommitMode.SINK and token is not None and not known:
@@ -112,9 +116,16 @@ async def resolve_start_offsets(
         newer = last is None or token.txn_id > last.txn_id
         await stored.commit(ours, PreparedTxn(token.txn_id, epoch) if newer else None, token.txn_id)
         offsets = {**offsets, **ours}
-    found = sorted(offsets.keys() - planned) if plan.finds_others else []
-    later = tuple(Partition(partition_key(id_)) for id_ in found)
-    return replace(plan, partitions=tuple(_at(p, offsets) for p in (*plan.partitions, *later)))
+    # a task may have found a million partitions, and the loop renews the worker's lease
+    return await asyncio.to_thread(_with_offsets, plan, planned, offsets)
+
+
+def _with_offsets(plan: TaskPlan, planned: Container[str], offsets: Offsets) -> TaskPlan:
+    partitions = [_at(partition, offsets) for partition in plan.partitions]
+    if plan.finds_others:
+        found = sorted(id_ for id_ in offsets if id_ not in planned)
+        partitions += (Partition(partition_key(id_), offsets[id_], known_id=id_) for id_ in found)
+    return replace(plan, partitions=tuple(partitions))
 
 
 def check_commit_mode(requested: CommitMode, opened: WriteOpened) -> None:

@@ -27,7 +27,7 @@ from penstock.api.connector.v1 import sink_service_pb2 as penstock_dot_api_dot_c
 from penstock.api.record.v1 import record_pb2 as penstock_dot_api_dot_record_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+penstock/api/offset/v1/offset_service.proto\x12\x16penstock.api.offset.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a,penstock/api/connector/v1/sink_service.proto\x1a#penstock/api/record/v1/record.proto\"W\n\x0fPartitionOffset\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12.\n\x06offset\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\"F\n\x10\x43laimTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\x81\x01\n\x11\x43laimTaskResponse\x12=\n\rlast_prepared\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x0f\n\x07recover\x18\x02 \x01(\x08\x12\r\n\x05\x66loor\x18\x03 \x01(\x04\x12\r\n\x05\x63laim\x18\x04 \x01(\x04\"\xe5\x01\n\x14\x43ommitOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x38\n\x07offsets\x18\x04 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\x12\x38\n\x08prepared\x18\x05 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x16\n\x0e\x61pplied_txn_id\x18\x06 \x01(\x04\x12\r\n\x05\x63laim\x18\x07 \x01(\x04\")\n\x15\x43ommitOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\">\n\x11GetOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x15\n\rpartition_ids\x18\x02 \x03(\t\"N\n\x12GetOffsetsResponse\x12\x38\n\x07offsets\x18\x01 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\"8\n\x12ListOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\"O\n\x13ListOffsetsResponse\x12\x38\n\x07offsets\x18\x01 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\">\n\x15\x43heckAlterableRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\"\x18\n\x16\x43heckAlterableResponse\"\x8a\x01\n\x13\x41lterOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x38\n\x07offsets\x18\x03 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffsetJ\x04\x08\x04\x10\x05R\x0cjson_offsets\"(\n\x14\x41lterOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"L\n\x13ResetOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x0e\n\x06\x66orget\x18\x03 \x01(\x08\"(\n\x14ResetOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"~\n\rOffsetVersion\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12.\n\nwritten_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x06offset\x18\x03 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\"C\n\x17GetOffsetHistoryRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x14\n\x0cpartition_id\x18\x02 \x01(\t\"S\n\x18GetOffsetHistoryResponse\x12\x37\n\x08versions\x18\x01 \x03(\x0b\x32%.penstock.api.offset.v1.OffsetVersion\"\x8b\x01\n\x14RewindOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12+\n\x07to_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\x12\x0e\n\x06prefix\x18\x05 \x01(\t\"\xb9\x01\n\x0cOffsetChange\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12.\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12-\n\x05\x61\x66ter\x18\x03 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12\x34\n\x10\x61\x66ter_written_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x90\x01\n\x15RewindOffsetsResponse\x12\x35\n\x07\x63hanges\x18\x01 \x03(\x0b\x32$.penstock.api.offset.v1.OffsetChange\x12\x0c\n\x04seen\x18\x02 \x01(\x04\x12\x0f\n\x07\x63hanged\x18\x03 \x01(\x04\x12\x0f\n\x07removed\x18\x04 \x01(\x04\x12\x10\n\x08revision\x18\x05 \x01(\x04\x32\xdc\x07\n\rOffsetService\x12`\n\tClaimTask\x12(.penstock.api.offset.v1.ClaimTaskRequest\x1a).penstock.api.offset.v1.ClaimTaskResponse\x12l\n\rCommitOffsets\x12,.penstock.api.offset.v1.CommitOffsetsRequest\x1a-.penstock.api.offset.v1.CommitOffsetsResponse\x12\x63\n\nGetOffsets\x12).penstock.api.offset.v1.GetOffsetsRequest\x1a*.penstock.api.offset.v1.GetOffsetsResponse\x12h\n\x0bListOffsets\x12*.penstock.api.offset.v1.ListOffsetsRequest\x1a+.penstock.api.offset.v1.ListOffsetsResponse0\x01\x12o\n\x0e\x43heckAlterable\x12-.penstock.api.offset.v1.CheckAlterableRequest\x1a..penstock.api.offset.v1.CheckAlterableResponse\x12i\n\x0c\x41lterOffsets\x12+.penstock.api.offset.v1.AlterOffsetsRequest\x1a,.penstock.api.offset.v1.AlterOffsetsResponse\x12i\n\x0cResetOffsets\x12+.penstock.api.offset.v1.ResetOffsetsRequest\x1a,.penstock.api.offset.v1.ResetOffsetsResponse\x12u\n\x10GetOffsetHistory\x12/.penstock.api.offset.v1.GetOffsetHistoryRequest\x1a\x30.penstock.api.offset.v1.GetOffsetHistoryResponse\x12n\n\rRewindOffsets\x12,.penstock.api.offset.v1.RewindOffsetsRequest\x1a-.penstock.api.offset.v1.RewindOffsetsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+penstock/api/offset/v1/offset_service.proto\x12\x16penstock.api.offset.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a,penstock/api/connector/v1/sink_service.proto\x1a#penstock/api/record/v1/record.proto\"W\n\x0fPartitionOffset\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12.\n\x06offset\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\"F\n\x10\x43laimTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\x81\x01\n\x11\x43laimTaskResponse\x12=\n\rlast_prepared\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x0f\n\x07recover\x18\x02 \x01(\x08\x12\r\n\x05\x66loor\x18\x03 \x01(\x04\x12\r\n\x05\x63laim\x18\x04 \x01(\x04\"\xe5\x01\n\x14\x43ommitOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x38\n\x07offsets\x18\x04 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\x12\x38\n\x08prepared\x18\x05 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x16\n\x0e\x61pplied_txn_id\x18\x06 \x01(\x04\x12\r\n\x05\x63laim\x18\x07 \x01(\x04\")\n\x15\x43ommitOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\">\n\x11GetOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x15\n\rpartition_ids\x18\x02 \x03(\t\"N\n\x12GetOffsetsResponse\x12\x38\n\x07offsets\x18\x01 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\"p\n\x12ListOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\x12\x36\n\x06ranges\x18\x03 \x03(\x0b\x32&.penstock.api.record.v1.PartitionRange\"O\n\x13ListOffsetsResponse\x12\x38\n\x07offsets\x18\x01 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\">\n\x15\x43heckAlterableRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\"\x18\n\x16\x43heckAlterableResponse\"\x8a\x01\n\x13\x41lterOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x38\n\x07offsets\x18\x03 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffsetJ\x04\x08\x04\x10\x05R\x0cjson_offsets\"(\n\x14\x41lterOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"L\n\x13ResetOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x0e\n\x06\x66orget\x18\x03 \x01(\x08\"(\n\x14ResetOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"~\n\rOffsetVersion\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12.\n\nwritten_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x06offset\x18\x03 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\"C\n\x17GetOffsetHistoryRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x14\n\x0cpartition_id\x18\x02 \x01(\t\"S\n\x18GetOffsetHistoryResponse\x12\x37\n\x08versions\x18\x01 \x03(\x0b\x32%.penstock.api.offset.v1.OffsetVersion\"\x8b\x01\n\x14RewindOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12+\n\x07to_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\x12\x0e\n\x06prefix\x18\x05 \x01(\t\"\xb9\x01\n\x0cOffsetChange\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12.\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12-\n\x05\x61\x66ter\x18\x03 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12\x34\n\x10\x61\x66ter_written_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x90\x01\n\x15RewindOffsetsResponse\x12\x35\n\x07\x63hanges\x18\x01 \x03(\x0b\x32$.penstock.api.offset.v1.OffsetChange\x12\x0c\n\x04seen\x18\x02 \x01(\x04\x12\x0f\n\x07\x63hanged\x18\x03 \x01(\x04\x12\x0f\n\x07removed\x18\x04 \x01(\x04\x12\x10\n\x08revision\x18\x05 \x01(\x04\x32\xdc\x07\n\rOffsetService\x12`\n\tClaimTask\x12(.penstock.api.offset.v1.ClaimTaskRequest\x1a).penstock.api.offset.v1.ClaimTaskResponse\x12l\n\rCommitOffsets\x12,.penstock.api.offset.v1.CommitOffsetsRequest\x1a-.penstock.api.offset.v1.CommitOffsetsResponse\x12\x63\n\nGetOffsets\x12).penstock.api.offset.v1.GetOffsetsRequest\x1a*.penstock.api.offset.v1.GetOffsetsResponse\x12h\n\x0bListOffsets\x12*.penstock.api.offset.v1.ListOffsetsRequest\x1a+.penstock.api.offset.v1.ListOffsetsResponse0\x01\x12o\n\x0e\x43heckAlterable\x12-.penstock.api.offset.v1.CheckAlterableRequest\x1a..penstock.api.offset.v1.CheckAlterableResponse\x12i\n\x0c\x41lterOffsets\x12+.penstock.api.offset.v1.AlterOffsetsRequest\x1a,.penstock.api.offset.v1.AlterOffsetsResponse\x12i\n\x0cResetOffsets\x12+.penstock.api.offset.v1.ResetOffsetsRequest\x1a,.penstock.api.offset.v1.ResetOffsetsResponse\x12u\n\x10GetOffsetHistory\x12/.penstock.api.offset.v1.GetOffsetHistoryRequest\x1a\x30.penstock.api.offset.v1.GetOffsetHistoryResponse\x12n\n\rRewindOffsets\x12,.penstock.api.offset.v1.RewindOffsetsRequest\x1a-.penstock.api.offset.v1.RewindOffsetsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,33 +49,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETOFFSETSRESPONSE']._serialized_start=819
   _globals['_GETOFFSETSRESPONSE']._serialized_end=897
   _globals['_LISTOFFSETSREQUEST']._serialized_start=899
-  _globals['_LISTOFFSETSREQUEST']._serialized_end=955
-  _globals['_LISTOFFSETSRESPONSE']._serialized_start=957
-  _globals['_LISTOFFSETSRESPONSE']._serialized_end=1036
-  _globals['_CHECKALTERABLEREQUEST']._serialized_start=1038
-  _globals['_CHECKALTERABLEREQUEST']._serialized_end=1100
-  _globals['_CHECKALTERABLERESPONSE']._serialized_start=1102
-  _globals['_CHECKALTERABLERESPONSE']._serialized_end=1126
-  _globals['_ALTEROFFSETSREQUEST']._serialized_start=1129
-  _globals['_ALTEROFFSETSREQUEST']._serialized_end=1267
-  _globals['_ALTEROFFSETSRESPONSE']._serialized_start=1269
-  _globals['_ALTEROFFSETSRESPONSE']._serialized_end=1309
-  _globals['_RESETOFFSETSREQUEST']._serialized_start=1311
-  _globals['_RESETOFFSETSREQUEST']._serialized_end=1387
-  _globals['_RESETOFFSETSRESPONSE']._serialized_start=1389
-  _globals['_RESETOFFSETSRESPONSE']._serialized_end=1429
-  _globals['_OFFSETVERSION']._serialized_start=1431
-  _globals['_OFFSETVERSION']._serialized_end=1557
-  _globals['_GETOFFSETHISTORYREQUEST']._serialized_start=1559
-  _globals['_GETOFFSETHISTORYREQUEST']._serialized_end=1626
-  _globals['_GETOFFSETHISTORYRESPONSE']._serialized_start=1628
-  _globals['_GETOFFSETHISTORYRESPONSE']._serialized_end=1711
-  _globals['_REWINDOFFSETSREQUEST']._serialized_start=1714
-  _globals['_REWINDOFFSETSREQUEST']._serialized_end=1853
-  _globals['_OFFSETCHANGE']._serialized_start=1856
-  _globals['_OFFSETCHANGE']._serialized_end=2041
-  _globals['_REWINDOFFSETSRESPONSE']._serialized_start=2044
-  _globals['_REWINDOFFSETSRESPONSE']._serialized_end=2188
-  _globals['_OFFSETSERVICE']._serialized_start=2191
-  _globals['_OFFSETSERVICE']._serialized_end=3179
+  _globals['_LISTOFFSETSREQUEST']._serialized_end=1011
+  _globals['_LISTOFFSETSRESPONSE']._serialized_start=1013
+  _globals['_LISTOFFSETSRESPONSE']._serialized_end=1092
+  _globals['_CHECKALTERABLEREQUEST']._serialized_start=1094
+  _globals['_CHECKALTERABLEREQUEST']._serialized_end=1156
+  _globals['_CHECKALTERABLERESPONSE']._serialized_start=1158
+  _globals['_CHECKALTERABLERESPONSE']._serialized_end=1182
+  _globals['_ALTEROFFSETSREQUEST']._serialized_start=1185
+  _globals['_ALTEROFFSETSREQUEST']._serialized_end=1323
+  _globals['_ALTEROFFSETSRESPONSE']._serialized_start=1325
+  _globals['_ALTEROFFSETSRESPONSE']._serialized_end=1365
+  _globals['_RESETOFFSETSREQUEST']._serialized_start=1367
+  _globals['_RESETOFFSETSREQUEST']._serialized_end=1443
+  _globals['_RESETOFFSETSRESPONSE']._serialized_start=1445
+  _globals['_RESETOFFSETSRESPONSE']._serialized_end=1485
+  _globals['_OFFSETVERSION']._serialized_start=1487
+  _globals['_OFFSETVERSION']._serialized_end=1613
+  _globals['_GETOFFSETHISTORYREQUEST']._serialized_start=1615
+  _globals['_GETOFFSETHISTORYREQUEST']._serialized_end=1682
+  _globals['_GETOFFSETHISTORYRESPONSE']._serialized_start=1684
+  _globals['_GETOFFSETHISTORYRESPONSE']._serialized_end=1767
+  _globals['_REWINDOFFSETSREQUEST']._serialized_start=1770
+  _globals['_REWINDOFFSETSREQUEST']._serialized_end=1909
+  _globals['_OFFSETCHANGE']._serialized_start=1912
+  _globals['_OFFSETCHANGE']._serialized_end=2097
+  _globals['_REWINDOFFSETSRESPONSE']._serialized_start=2100
+  _globals['_REWINDOFFSETSRESPONSE']._serialized_end=2244
+  _globals['_OFFSETSERVICE']._serialized_start=2247
+  _globals['_OFFSETSERVICE']._serialized_end=3235
 # @@protoc_insertion_point(module_scope)

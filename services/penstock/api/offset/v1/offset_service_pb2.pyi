@@ -80,12 +80,14 @@ class GetOffsetsResponse(_message.Message):
     def __init__(self, offsets: _Optional[_Iterable[_Union[PartitionOffset, _Mapping]]] = ...) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
-    __slots__ = ("generation", "prefix")
+    __slots__ = ("generation", "prefix", "ranges")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     PREFIX_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
     generation: str
     prefix: str
-    def __init__(self, generation: _Optional[str] = ..., prefix: _Optional[str] = ...) -> None: ...
+    ranges: _containers.RepeatedCompositeFieldContainer[_record_pb2.PartitionRange]
+    def __init__(self, generation: _Optional[str] = ..., prefix: _Optional[str] = ..., ranges: _Optional[_Iterable[_Union[_record_pb2.PartitionRange, _Mapping]]] = ...) -> None: ...
 
 class ListOffsetsResponse(_message.Message):
     __slots__ = ("offsets",)
