@@ -24,7 +24,7 @@ from penstock.gateway.listeners import ListenerScope
 from penstock.gateway.request_input import ExactPathMiddleware
 from penstock.gateway.rocketmq_connect import build_rocketmq_api
 from penstock.gateway.rocketmq_connect import is_change as is_rocketmq_change
-from penstock.gateway.routes import connectors, loggers, offsets, plugins, rocketmq, root
+from penstock.gateway.routes import connectors, loggers, offsets, page, plugins, rocketmq, root
 from penstock.gateway.v1 import cluster as cluster_routes
 from penstock.gateway.v1 import dead_letters, events, history, live_streams, replay, validation
 from penstock.rpc.traces import server_span
@@ -94,6 +94,7 @@ NATIVE_ROUTERS: Final = (
     dead_letters.router,
     replay.router,
     cluster_routes.router,
+    page.router,
 )
 """The routes that only Penstock has."""
 

@@ -250,7 +250,8 @@ _VIEWER_ROUTES: Final = (
     "GET /v1/connectors/{connector}/offsets/history", "GET /v1/cluster", "GET /v1/status",
     "GET /getClusterInfo", "GET /allocated/connectors", "GET /allocated/tasks",
     "GET /plugin/list", "GET /plugin/list/connectors", "GET /admin/loggers",
-    "GET /admin/loggers/{logger}", "GET /metrics",
+    "GET /admin/loggers/{logger}", "GET /metrics", "GET /ui", "GET /ui/page.css",
+    "GET /ui/page.mjs",
 )  # fmt: skip
 
 _OPERATOR_ROUTES: Final = (

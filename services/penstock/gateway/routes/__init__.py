@@ -5,5 +5,6 @@
 - `plugins`     `/connector-plugins`: installed plugins, their keys, validation
 - `loggers`     `/admin/loggers`: log levels of workers
 - `root`        `/`, `/health`, `/openapi.json`
+- `page`        `/ui`, for browsers; its files are in `../page`
 - `rocketmq`    RocketMQ Connect's routes
 """

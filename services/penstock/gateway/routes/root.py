@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from penstock.gateway.bodies import responses
 from penstock.gateway.clients import Clients, ServiceClients
@@ -28,8 +28,10 @@ API_VERSION: Final = "4.3.1"
 @router.get("/", responses=responses(200, bodies.ServerInfo))
 async def get_server_info(request: Request) -> Response:
     """Return the version of Kafka Connect's API that is served, and the name of the cluster.
-    `commit` has the version of Penstock.
+    `commit` has the version of Penstock. A browser is led to the page.
     """
+    if "text/html" in request.headers.get("accept", ""):  # no client of the API accepts that
+        return RedirectResponse("ui")
     info = bodies.ServerInfo(
         version=API_VERSION,
         commit=f"penstock-{version('penstock')}",
