@@ -42,7 +42,12 @@ from penstock.scheduler import (
 from penstock.scheduler.leader.connector_plans import ConnectorPlans
 from penstock.scheduler.leader.stored_state import delete_all_completions, delete_plan_records
 from penstock.scheduler.leader.worker_logs import WorkerLogSource
-from penstock.standalone.settings import NodeSettings, prepare_folder, scratch_folder
+from penstock.standalone.settings import (
+    STATE_FILE,
+    NodeSettings,
+    prepare_folder,
+    scratch_folder,
+)
 from penstock.store.sqlite import SqliteStore
 from penstock.worker.runtime.scheduler_session import SchedulerSession, WorkerIdentity
 from penstock.worker.runtime.service import WorkerService
@@ -123,7 +128,7 @@ class Node:
         settings, enter = self._settings, self._stack.enter_async_context
         prepare_folder(settings.state_dir)
         self._runtime = self._stack.enter_context(scratch_folder())
-        self._store = await SqliteStore.open(settings.state_dir / "state.db")
+        self._store = await SqliteStore.open(settings.state_dir / STATE_FILE)
         self._stack.push_async_callback(self._store.close)
 
         # services call each other: clients exist before the services

@@ -31,6 +31,9 @@ KEYS: Final = (
     *process_keys.KEYS,
 )
 
+STATE_FILE: Final = "state.db"
+"""File in the state folder with connectors, offsets and plans."""
+
 _LISTENERS: Final = frozenset({"listeners", "listeners.rocketmq"})
 
 _NAMES: Final = frozenset(key.name for key in KEYS)

@@ -1,4 +1,4 @@
-"""`/ui`: a page that shows the cluster in a browser, by the routes under `/v1`, and changes nothing."""
+"""`/ui`: a page that shows the cluster in a browser, by routes under `/v1`, and changes nothing."""
 
 from __future__ import annotations
 
