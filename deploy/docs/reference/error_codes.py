@@ -27,6 +27,7 @@ PACKAGES: Final = (
     "connectors/databases/penstock_databases",
     "connectors/kafka/penstock_kafka",
     "connectors/net/penstock_net",
+    "connectors/search/penstock_search",
     "connectors/rocketmq/penstock_rocketmq",
 )
 """What runs where rows move. The conformance kit has codes of its own, for authors of plugins."""

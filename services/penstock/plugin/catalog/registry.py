@@ -36,6 +36,7 @@ _SHIPPED: Final = (
     "penstock_databases",
     "penstock_kafka",
     "penstock_net",
+    "penstock_search",
     "penstock_rocketmq",
 )
 """Packages of the plugins that are part of the product."""
