@@ -25,6 +25,9 @@ _EXCERPT: Final = 300
 """Characters of an answer that an error shows."""
 
 _RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_HUNG_UP: Final = ("Server disconnected", "peer closed connection")
+"""How the library begins what it says of a connection that ended before an answer did."""
+
 _BLOCKED: Final = frozenset({"cluster_block_exception", "index_create_block_exception"})
 
 
@@ -72,18 +75,21 @@ def network_error(error: Exception, where: str) -> ConnectorError:
             )
         case socket.gaierror():
             return _unreachable(where, "no such host is known")
-        case _ if isinstance(error, httpcore.TimeoutException):
-            return timed_out(where)
-        case _ if isinstance(error, httpcore.ProxyError):
-            return _proxy_error(str(error), where)
-        case _ if isinstance(error, httpcore.LocalProtocolError):
-            return _not_http(where, error)
-        case _ if isinstance(error, httpcore.RemoteProtocolError):
-            if "illegal" in str(error):
-                return _not_http(where, error)
-            return _unreachable(where, "it ended the connection before its answer was complete")
         case found:
-            return _unreachable(where, str(found) or type(found).__name__)
+            return _protocol_error(error, found, where)
+
+
+def _protocol_error(error: Exception, cause: Exception, where: str) -> ConnectorError:
+    match error:
+        case httpcore.TimeoutException():
+            return timed_out(where)
+        case httpcore.ProxyError():
+            return _proxy_error(str(error), where)
+        case httpcore.ProtocolError() if not str(error).startswith(_HUNG_UP):
+            return _not_http(where, error)
+        case httpcore.ProtocolError():
+            return _unreachable(where, "it ended the connection before its answer was complete")
+    return _unreachable(where, str(cause) or type(cause).__name__)
 
 
 def _not_http(where: str, error: Exception) -> ConfigError:
