@@ -1,5 +1,6 @@
 """Servers that refuse rows, are busy, restart, lose an index, or are no servers for searching."""
 
+import base64
 import ssl
 import urllib.error
 import urllib.request
@@ -11,11 +12,11 @@ from penstock.api.error.v1.diagnostic_pb2 import ErrorClass
 from penstock_connector.testing import RemoteError, sink_task
 from penstock_kit.testing import wait_until
 from penstock_search import ElasticsearchSink
+from support import proxy as proxies
 from support.certificates import Authority
-from support.proxy import ProxyServer
 from support.search_rows import MESSAGES, keys, rejected, rows_of, write
 from support.search_servers import ElasticsearchServer
-from support.web import Reply, WebServer
+from support.web import Handler, Reply, WebServer
 
 OK = {"errors": False, "items": [{"index": {"status": 201}}]}
 BUSY = {"errors": True, "items": [{"index": {"status": 429, "error": {"type": "busy"}}}]}
@@ -44,11 +45,13 @@ def failure(web, **more):
     return caught.value.diagnostic
 
 
+def class_of(diagnostic):
+    return ErrorClass.Name(diagnostic.error_class).removeprefix("ERROR_CLASS_")
+
+
 @pytest.fixture(autouse=True)
 def head(monkeypatch):
     """A web server of tests that knows HEAD."""
-    from support.web import Handler
-
     monkeypatch.setattr(Handler, "do_HEAD", Handler.answer, raising=False)
     send = Handler.send
 
@@ -127,10 +130,7 @@ def test_a_busy_server_is_asked_again(web, busy):
 def test_a_server_that_stays_busy_ends_the_task_for_a_while(web):
     web.answer = answers(Reply(BUSY))
     found = failure(web)
-    assert (found.code, getattr(found, "class")) == (
-        "elasticsearch.throttled",
-        ErrorClass.ERROR_CLASS_RETRIABLE,
-    )
+    assert (found.code, class_of(found)) == ("elasticsearch.throttled", "RETRIABLE")
     assert len(bulks(web)) == 3
 
 
@@ -178,10 +178,7 @@ def test_the_next_server_is_asked_when_one_is_away(web):
 def test_an_answer_that_is_about_the_connector_ends_the_task(web, reply, code, kind):
     web.answer = answers(reply)
     found = failure(web)
-    assert (found.code, getattr(found, "class")) == (
-        code,
-        getattr(ErrorClass, f"ERROR_CLASS_{kind}"),
-    )
+    assert (found.code, class_of(found)) == (code, kind)
     assert found.fix
 
 
@@ -259,8 +256,6 @@ class Gate:
         self._server, self._login = server, login
 
     def __call__(self, asked):
-        import base64
-
         wanted = f"Basic {base64.b64encode(self._login.encode()).decode()}"
         if asked.headers["Authorization"] != wanted:
             return Reply({"error": {"type": "security_exception", "reason": "who?"}}, status=401)
@@ -321,12 +316,10 @@ def test_a_check_tells_what_is_wrong_with_a_login_and_a_certificate(secure, wron
     assert "s3cret" not in str(caught.value.diagnostic)
 
 
-def test_rows_go_through_a_proxy(web):
-    proxy = ProxyServer()
+def test_rows_go_through_a_proxy(web, monkeypatch):
+    monkeypatch.setattr(proxies.Handler, "do_HEAD", proxies.Handler.pass_on, raising=False)
+    proxy = proxies.ProxyServer()
     proxy.login = "me:pw"
-    from support.proxy import Handler
-
-    Handler.do_HEAD = Handler.pass_on
     try:
         web.answer = answers(Reply(OK))
         more = {"proxy_host": "localhost", "proxy_port": proxy.port, "proxy_username": "me"}

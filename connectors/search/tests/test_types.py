@@ -1,5 +1,9 @@
 """Every type of a column: its field in the index, and its value in the document, exactly."""
 
+# Times without a zone are meant.
+# ruff: noqa: DTZ001
+
+import base64
 import datetime as dt
 import json
 import urllib.request
@@ -39,7 +43,7 @@ COLUMNS = [
     ("list", pa.list_(pa.int32()), [1, None], "integer", "[1,null]"),
     ("struct", pa.struct([("a", pa.int8()), ("t", pa.timestamp("us"))]),
      {"a": 1, "t": dt.datetime(2026, 1, 1)}, None, '{"a":1,"t":"2026-01-01T00:00:00"}'),
-    ("map", pa.map_(pa.string(), pa.int32()), [("k", 1)], "object", '{"k":1}'),
+    ("map", pa.map_(pa.string(), pa.int32()), [("k", 1)], None, '{"k":1}'),
     ("pairs", pa.map_(pa.int32(), pa.string()), [(1, "x")], None, '[{"key":1,"value":"x"}]'),
 ]  # fmt: skip
 
@@ -92,8 +96,6 @@ def as_read(found, value):
     """A value of a document as the type that was written."""
     match value:
         case bytes():
-            import base64
-
             return base64.b64decode(found)
         case dt.datetime() | dt.date():
             return type(value).fromisoformat(found)
@@ -131,6 +133,6 @@ def test_fields_are_the_servers_where_schemas_are_ignored(elasticsearch, topic):
 
 def test_a_type_that_documents_have_not_is_refused_by_its_column(elasticsearch, topic):
     rows = rows_of({"id": pa.int64(), "took": pa.duration("us")}, (1, dt.timedelta(1)))
-    with sink_task(ElasticsearchSink, keys(elasticsearch)) as task:
-        with pytest.raises(ValueError, match="column 'took' is of type duration"):
-            task.put(rows, txn_id=1, dataset=topic, key_columns=["id"])
+    wrong = pytest.raises(ValueError, match="column 'took' is of type duration")
+    with sink_task(ElasticsearchSink, keys(elasticsearch)) as task, wrong:
+        task.put(rows, txn_id=1, dataset=topic, key_columns=["id"])

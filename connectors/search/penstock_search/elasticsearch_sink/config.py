@@ -123,7 +123,6 @@ class ElasticsearchSinkConfig(ConnectionConfig):
     bulk_size_bytes: int = key(
         5 << 20,
         doc="Most bytes of a request, unless a single document is larger; -1: no limit.",
-        type="size",
         group=_BATCHES,
         importance="low",
     )
