@@ -33,8 +33,9 @@ def write(server, topic, rows, key_columns=(), **more):
 def rejected(server, topic, rows, key_columns=(), **more):
     """Write rows of which some are bad. The bad ones: their numbers, and codes."""
     with sink_task(ElasticsearchSink, keys(server, **more), tolerates_failed_rows=True) as task:
-        (result,) = task.put(rows, txn_id=1, dataset=topic, key_columns=key_columns)
-        task.prepare(1, [(0, 0, rows.num_rows - len(result.failed))])
+        results = task.put(rows, txn_id=1, dataset=topic, key_columns=key_columns)
+        failed = [one for result in results for one in result.failed]
+        task.prepare(1, [(0, 0, rows.num_rows - len(failed))])
         task.commit(1)
         at_prepare = [(one.row, one.reason.code) for one in task.left_out]
-    return [(one.row, one.reason.code) for one in result.failed] + at_prepare
+    return [(one.row, one.reason.code) for one in failed] + at_prepare

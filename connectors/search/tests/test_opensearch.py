@@ -1,4 +1,4 @@
-"""The same sink with a real OpenSearch; data streams, aliases, and resources that are made elsewhere."""
+"""The same sink with a real OpenSearch; data streams, aliases, what is made elsewhere."""
 
 import pyarrow as pa
 import pytest
