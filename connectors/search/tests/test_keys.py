@@ -62,7 +62,7 @@ def code_of(**more):
 
 def test_a_configuration_of_confluents_connector_loads():
     config = parse_config(ElasticsearchSinkConfig, CONFLUENT)
-    assert (config.linger_ms, config.retry_backoff_ms, config.bulk_size_bytes) == (1, 0.1, 5 << 20)
+    assert (config.retry_backoff_ms, config.bulk_size_bytes) == (0.1, 5 << 20)
     assert config.external_resources() == {"orders": "shop-orders"}
     assert "s3cret" not in repr(config)
     assert "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector" in (

@@ -1,6 +1,6 @@
 """`elasticsearch-sink`: rows as documents of Elasticsearch and OpenSearch.
 
-- `config`, `connection_config`  the keys
+- `config`, `connection_config`, `keys_without_effect`  the keys
 - `document_ids`       which document a row is
 - `field_mappings`     types of columns as those of an index
 - `documents`          rows as actions of a bulk request

@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock_connector import CompatibilityKey, ConfigError, key
 from penstock_search.elasticsearch_sink.connection_config import ConnectionConfig, invalid
+from penstock_search.elasticsearch_sink.keys_without_effect import KeysWithoutEffect
 
 _WRITES: Final = "Writes"
 _BATCHES: Final = "Batches"
@@ -20,7 +21,6 @@ MAX_WRITE_S: Final = 100.0
 _MAX_IN_FLIGHT: Final = 64
 """Requests at once. Each has a connection and a thread."""
 
-_OF_HOST: Final = "rows are gathered by the host, and written when it ends its transaction"
 _NULL_VALUES: Final = ("ignore", "delete", "fail")
 _MALFORMED: Final = ("ignore", "warn", "fail")
 _RESOURCES: Final = ("DISABLED", "INDEX", "DATASTREAM", "ALIAS_INDEX", "ALIAS_DATASTREAM")
@@ -32,7 +32,7 @@ def _either_case(*words: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class ElasticsearchSinkConfig(ConnectionConfig):
+class ElasticsearchSinkConfig(ConnectionConfig, KeysWithoutEffect):
     """Where documents go, which document a row is, and what is done with bad ones."""
 
     key_ignore: bool = key(
@@ -127,17 +127,6 @@ class ElasticsearchSinkConfig(ConnectionConfig):
         importance="low",
     )
     max_in_flight_requests: int = key(5, doc="Requests of a task at once.", group=_BATCHES)
-    max_buffered_records: int = key(
-        20000, doc=f"No effect: {_OF_HOST}.", no_effect=_OF_HOST, group=_BATCHES, importance="low"
-    )
-    linger_ms: float = key(
-        0.001,
-        doc=f"No effect: {_OF_HOST}.",
-        type="duration",
-        no_effect=_OF_HOST,
-        group=_BATCHES,
-        importance="low",
-    )
     flush_timeout_ms: float = key(
         MAX_WRITE_S,
         doc="Longest time to write the rows of a transaction, with all that is tried again; 100 s "
@@ -145,9 +134,6 @@ class ElasticsearchSinkConfig(ConnectionConfig):
         type="duration",
         group=_BATCHES,
         importance="low",
-    )
-    flush_synchronously: str = key(
-        "", doc=f"No effect: {_OF_HOST}.", no_effect=_OF_HOST, group=_BATCHES, importance="low"
     )
     staging_bytes: int = key(
         128 << 20,

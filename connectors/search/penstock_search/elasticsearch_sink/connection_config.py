@@ -15,7 +15,6 @@ _GROUP: Final = "Connection"
 _TLS: Final = "Security"
 _PROXY: Final = "Proxy"
 SSL: Final = "elastic.https.ssl."
-_JAVA: Final = "it chooses a part of Java's TLS"
 
 
 def invalid(path: str, why: str, fix: str = "") -> ConfigError:
@@ -137,30 +136,6 @@ class ConnectionConfig(Reaching):
         choices=("https", ""),
         group=_TLS,
     )
-    ssl_protocol: str = key(
-        "", name=f"{SSL}protocol", doc=f"No effect: {_JAVA}.", no_effect=_JAVA, group=_TLS
-    )
-    ssl_enabled_protocols: str = key(
-        "", name=f"{SSL}enabled.protocols", doc=f"No effect: {_JAVA}.", no_effect=_JAVA, group=_TLS
-    )
-    ssl_provider: str = key(
-        "", name=f"{SSL}provider", doc=f"No effect: {_JAVA}.", no_effect=_JAVA, group=_TLS
-    )
-    ssl_cipher_suites: str = key(
-        "", name=f"{SSL}cipher.suites", doc=f"No effect: {_JAVA}.", no_effect=_JAVA, group=_TLS
-    )
-    ssl_keymanager_algorithm: str = key(
-        "", name=f"{SSL}keymanager.algorithm", doc=f"No effect: {_JAVA}.", no_effect=_JAVA,
-        group=_TLS,
-    )  # fmt: skip
-    ssl_trustmanager_algorithm: str = key(
-        "", name=f"{SSL}trustmanager.algorithm", doc=f"No effect: {_JAVA}.", no_effect=_JAVA,
-        group=_TLS,
-    )  # fmt: skip
-    ssl_secure_random_implementation: str = key(
-        "", name=f"{SSL}secure.random.implementation", doc=f"No effect: {_JAVA}.", no_effect=_JAVA,
-        group=_TLS,
-    )  # fmt: skip
     proxy_host: str = key("", doc="Host of a proxy that passes requests on.", group=_PROXY)
     proxy_port: int = key(8080, doc="Its port.", group=_PROXY)
     proxy_username: str = key("", doc="Who may use the proxy.", group=_PROXY)
