@@ -24,6 +24,7 @@ import penstock_rocketmq
 import penstock_builtin
 import penstock_databases
 import penstock_net
+import penstock_messaging
 import penstock_search
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.connector_config.keys import KAFKA_CONNECT_KEYS
@@ -77,6 +78,7 @@ SPECS: Final[Mapping[str, pb.ConnectorSpec]] = {
             penstock_databases,
             penstock_kafka,
             penstock_net,
+            penstock_messaging,
             penstock_search,
             penstock_rocketmq,
         )
