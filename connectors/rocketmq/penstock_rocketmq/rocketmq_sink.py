@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
@@ -32,6 +31,7 @@ from penstock_connector.messages import (
     columns_of,
     has_columns,
 )
+from penstock_connector.row_ids import row_id
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_rocketmq.cluster import TOPIC_NAME, Cluster
 from penstock_rocketmq.config import CONSUMER_GROUP, MessageConfig
@@ -399,17 +399,6 @@ def _fit_reasons(
 def _fit_reason(value: bytes) -> bytes:
     text = value[:_MAX_REASON_BYTES].decode(errors="ignore")
     return text.translate(_SEPARATORS).encode() or b"-"
-
-
-def row_id(task_id: str, txn_id: int, number: int, hashed: int | None, body: bytes) -> bytes:
-    """Return what names a row: its place in the task, and what it holds.
-
-    After a crash a transaction has its number again, and the rows that were sent already come again
-    in the same places, if their source gives them in the same order. If it does not, another row is
-    in a place: by what it holds it is not taken for the one that was there.
-    """
-    digest = hashlib.blake2b(body, digest_size=8).hexdigest()
-    return f"{task_id}:{txn_id}:{number}:{(hashed or 0) & 0xFFFFFFFF:08x}{digest}".encode()
 
 
 def _require_columns(dataset: str, schema: pa.Schema, config: RocketmqSinkConfig) -> None:
