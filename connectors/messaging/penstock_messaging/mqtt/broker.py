@@ -130,7 +130,7 @@ class Broker:
         client.on_publish = lambda _, __, mid, reason, ___: callbacks.published(mid, reason)
         client.on_subscribe = lambda _, __, ___, reasons, ____: callbacks.subscribed(reasons)
         client.on_socket_register_write = _ignore  # this thread alone writes
-        self.client = client
+        self.client: Any = client
         self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
 
     def open(self, wait: Callable[[float], object]) -> None:
@@ -187,10 +187,10 @@ class Broker:
         """Leave the broker. What waits to be sent is not."""
         self._close_at = time.monotonic() + _GOODBYE_S
         self._closing.set()
-        if not self._thread.is_alive():
-            return
-        self.client.disconnect()
-        self._thread.join(_CLOSE_S)
+        if self._thread.is_alive():
+            self.client.disconnect()
+            self._thread.join(_CLOSE_S)
+        self.client = None  # it closes its pair of sockets when it goes
 
     def _run(self) -> None:
         down_since = time.monotonic()
