@@ -27,6 +27,10 @@ _CLOSE_S: Final = 5.0
 _GOODBYE_S: Final = 1.0
 """A broker that hangs does not read that we leave."""
 
+_STABLE_S: Final = 5.0
+"""A connection that breaks sooner is not counted as one: two clients of one name that take it from
+each other must not do so for ever."""
+
 _MOST_IN_FLIGHT: Final = 65_535
 
 _BAD_LOGIN: Final = frozenset({0x86, 0x87, 0x8C})
@@ -109,7 +113,7 @@ class Broker:
         self._state = _State()
         self._closing = threading.Event()
         self._close_at = 0.0
-        self._why = "no broker was tried"
+        self._why = "it does not answer"
         client = self._library.Client(
             self._library.CallbackAPIVersion.VERSION2,
             client_id=session.client_id,
@@ -157,6 +161,11 @@ class Broker:
         """Whether a broker has taken the connection, and it has not broken."""
         return self._state.is_connected
 
+    @property
+    def why(self) -> str:
+        """Why a connection broke last."""
+        return self._why
+
     def require(self) -> None:
         """Raise what ended the connection for good."""
         if self._state.failure is not None:
@@ -198,7 +207,8 @@ class Broker:
         for server in itertools.cycle(self._config.servers):
             if self._closing.is_set():
                 return
-            if self._talk(server):
+            began = time.monotonic()
+            if self._talk(server) and time.monotonic() - began > _STABLE_S:
                 tries, down_since = 0, time.monotonic()
             tries += 1
             if self._closing.is_set():
@@ -231,8 +241,10 @@ class Broker:
                     break
         except ssl.SSLCertVerificationError as error:
             self.fail(_bad_certificate(server, error))
-        except (OSError, ValueError) as error:
+        except OSError as error:
             self._why = f"{server}: {error}"
+        except Exception as error:  # noqa: BLE001 - the library has no class for what is not MQTT
+            self._why = f"{server} answers what is not MQTT 5 ({type(error).__name__}: {error})"
         finally:
             was_connected |= self.is_connected
             self._set_lost()
@@ -276,7 +288,9 @@ class Broker:
                 )
             )
         elif reason.is_failure:
-            self._why = f"the connection ended: {reason}"
+            name = self._session.client_id
+            other = f"; another client may have connected as {name!r}" if name else ""
+            self._why = f"the connection ended: {reason}{other}"
 
     def _set_lost(self) -> None:
         with self._state.changed:

@@ -39,6 +39,18 @@ class Server(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
+class _ClosingSocket(ssl.SSLSocket):
+    """One that does not stay open when there is no trust: the library loses it then."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        """Agree on TLS."""
+        try:
+            super().do_handshake(block)
+        except OSError:
+            self.close()
+            raise
+
+
 @dataclass(frozen=True)
 class MqttConfig(ConverterKeys):
     """Where brokers are, who we are there, and how messages are made of rows."""
@@ -205,6 +217,7 @@ class MqttConfig(ConverterKeys):
         )
         try:
             context = ssl.create_default_context(cadata=trust.read() or None)
+            context.sslsocket_class = _ClosingSocket
             if (pair := own.read()) is not None:
                 with tempfile.NamedTemporaryFile("w") as file:  # of this user alone
                     file.write("\n".join(pair))

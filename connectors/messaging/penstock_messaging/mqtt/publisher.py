@@ -134,7 +134,7 @@ class Publisher:
                 raise RetriableError(
                     "mqtt.not_acknowledged",
                     f"{len(self._unanswered)} message(s) were not acknowledged in "
-                    f"{self._config.max_retry_time_ms:g} s",
+                    f"{self._config.max_retry_time_ms:g} s: {self._broker.why}",
                     fix="Look at the broker's load and log, or raise `max.retry.time.ms`.",
                     config_path="max.retry.time.ms",
                 )

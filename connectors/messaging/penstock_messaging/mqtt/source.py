@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock_connector import BadRow, Batch, Partition, Source, key
-from penstock_connector._connector import ApplyAction
+from penstock_connector import ApplyAction, BadRow, Batch, Partition, Source, key
 from penstock_connector.connection import CONNECT_WITHIN_S
 from penstock_connector.messages import MESSAGE_SCHEMA, MessageDecoder
 from penstock_messaging.mqtt.broker import Broker, Callbacks, Session
