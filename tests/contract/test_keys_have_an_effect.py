@@ -22,6 +22,7 @@ import pytest
 
 import penstock_builtin.__main__ as builtin
 import penstock_databases.__main__ as databases
+import penstock_messaging.__main__ as messaging
 import penstock_net.__main__ as net
 from penstock.cluster.keys import KEYS as OF_CLUSTER
 from penstock.connector_config import settings as worker_settings
@@ -381,6 +382,7 @@ PLUGINS: Mapping[str, Any] = {
     "kafka": kafka,
     "rocketmq": rocketmq,
     "net": net,
+    "messaging": messaging,
 }
 
 

@@ -19,7 +19,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from paho.mqtt import client as paho
@@ -66,7 +66,9 @@ class MosquittoServer:
     def set_password(self, password: str) -> None:
         """Give `USER` another password; a running broker takes it at its next start."""
         (self.folder / "users").touch(0o600)
-        _run(*_command("usr/bin/mosquitto_passwd"), "-b", str(self.folder / "users"), USER, password)
+        _run(
+            *_command("usr/bin/mosquitto_passwd"), "-b", str(self.folder / "users"), USER, password
+        )
 
     def configure(self, *lines: str) -> None:
         """Set lines of its configuration, for its next start."""
@@ -76,7 +78,8 @@ class MosquittoServer:
         """Start it, and wait until it answers."""
         lines = [
             "per_listener_settings false", "user root", "persistence true",
-            f"persistence_location {self.folder}/", "autosave_interval 0", "autosave_on_changes true",
+            f"persistence_location {self.folder}/", "autosave_interval 0",
+            "autosave_on_changes true",
             "max_queued_messages 0", f"password_file {self.folder / 'users'}",
             "allow_anonymous false", f"pid_file {self.folder / 'pid'}",
             f"listener {self.port} 127.0.0.1",
@@ -123,7 +126,7 @@ class MosquittoServer:
         assert self._process is not None
         self._process.send_signal(19 if is_paused else 18)
 
-    def __enter__(self) -> MosquittoServer:
+    def __enter__(self) -> Self:
         try:
             self.start()
         except BaseException:
@@ -196,7 +199,7 @@ class Client:
         self._paho.subscribe([(one, SubscribeOptions(qos=qos)) for one in filters])
         assert self._is_subscribed.wait(20)
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -210,7 +213,10 @@ def _command(name: str) -> list[str]:
 
 def _environment() -> dict[str, str]:
     libraries = mosquitto_tree() / "usr/lib/x86_64-linux-gnu"
-    return {**os.environ, "LD_LIBRARY_PATH": f"{libraries}:{mosquitto_tree() / 'lib/x86_64-linux-gnu'}"}
+    return {
+        **os.environ,
+        "LD_LIBRARY_PATH": f"{libraries}:{mosquitto_tree() / 'lib/x86_64-linux-gnu'}",
+    }
 
 
 def mosquitto_tree() -> Path:

@@ -125,9 +125,7 @@ def test_tls_with_a_certificate_of_its_own_authority(tmp_path):
     client_certificate, client_key = authority.sign("client")
     store = tmp_path / "client.pem"
     store.write_text(client_certificate.read_text() + client_key.read_text())
-    with MosquittoServer(
-        tmp_path / "m", certificate=(authority.ca, certificate, key)
-    ) as server:
+    with MosquittoServer(tmp_path / "m", certificate=(authority.ca, certificate, key)) as server:
         given = {
             "mqtt.server.uri": f"ssl://127.0.0.1:{server.tls_port}", "mqtt.username": USER,
             "mqtt.password": PASSWORD, "mqtt.ssl.trust.store.path": str(authority.ca),

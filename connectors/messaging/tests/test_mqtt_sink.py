@@ -191,9 +191,10 @@ def test_a_user_that_may_not_write_or_log_in_is_an_error_of_credentials(own_mosq
     (own_mosquitto.folder / "acl").write_text(f"user writer\ntopic read {topic}\n")
     own_mosquitto.configure(f"acl_file {own_mosquitto.folder / 'acl'}")
     own_mosquitto.start()
-    with sink_task(MqttSink, keys(own_mosquitto, topic)) as task, pytest.raises(
-        RemoteError
-    ) as told:
+    with (
+        sink_task(MqttSink, keys(own_mosquitto, topic)) as task,
+        pytest.raises(RemoteError) as told,
+    ):
         task.write([{"n": 1}])
     assert told.value.code == "mqtt.not_authorized"
     wrong = keys(own_mosquitto, topic) | {"mqtt.password": "wrong-secret"}
@@ -211,17 +212,21 @@ def test_a_broker_that_keeps_less_than_is_asked_for_is_refused_by_name(own_mosqu
         ({"mqtt_qos": 2}, "mqtt.qos_not_available"),
         ({"mqtt_retained_enabled": "true"}, "mqtt.retain_not_available"),
     ):
-        with pytest.raises(RemoteError) as told, sink_task(
-            MqttSink, keys(own_mosquitto, topic, **more)
+        with (
+            pytest.raises(RemoteError) as told,
+            sink_task(MqttSink, keys(own_mosquitto, topic, **more)),
         ):
             pass
         assert told.value.code == code
 
 
 def test_a_dataset_that_can_be_no_topic_is_refused(mosquitto, topic):
-    with sink_task(MqttSink, keys(mosquitto, "${dataset}")) as task:
-        with pytest.raises(ValueError, match="cannot be the name of a topic"):
-            task.put([{"n": 1}], txn_id=task.next_txn(), dataset="a/#")
-    with sink_task(MqttSink, keys(mosquitto, "${key}")) as task:
-        with pytest.raises(ValueError, match="have no key"):
-            task.put([{"n": 1}], txn_id=task.next_txn(), dataset="a")
+    for given, dataset, why in (
+        ("${dataset}", "a/#", "cannot be the name of a topic"),
+        ("${key}", "a", "have no key"),
+    ):
+        with (
+            sink_task(MqttSink, keys(mosquitto, given)) as task,
+            pytest.raises(ValueError, match=why),
+        ):
+            task.put([{"n": 1}], txn_id=task.next_txn(), dataset=dataset)

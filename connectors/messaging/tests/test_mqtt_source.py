@@ -164,9 +164,10 @@ def test_a_session_that_the_broker_has_no_more_is_an_error_or_passed_over(mosqui
         task.drain()
     with mosquitto.client(topic):  # a clean one in its place
         pass
-    with pytest.raises(RemoteError) as told, source_task(
-        MqttSource, given, offsets=task.offsets
-    ) as again:
+    with (
+        pytest.raises(RemoteError) as told,
+        source_task(MqttSource, given, offsets=task.offsets) as again,
+    ):
         again.until("ready", 20)
     assert told.value.code == "mqtt.session_lost"
     assert "mqtt.session.lost=continue" in told.value.diagnostic.fix

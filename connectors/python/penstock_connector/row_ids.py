@@ -1,4 +1,4 @@
-"""Ids of rows in brokers that know no transactions: by them a consumer knows what came again. Pure."""
+"""Ids of rows in brokers without transactions: by them a consumer knows what came again. Pure."""
 
 from __future__ import annotations
 

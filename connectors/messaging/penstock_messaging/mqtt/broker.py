@@ -122,18 +122,21 @@ class Broker:
             reconnect_on_failure=False,
         )
         client.connect_timeout = config.mqtt_connect_timeout_seconds
-        client.max_inflight_messages = 0  # whoever sends has a window of its own
-        client.max_queued_messages = 0
+        client.max_inflight_messages_set(0)  # whoever sends has a window of its own
+        client.max_queued_messages_set(0)
         if config.mqtt_username:
             client.username_pw_set(config.mqtt_username, config.mqtt_password or None)
         if (tls := config.tls()) is not None:
             client.tls_set_context(tls)
-        client.on_connect = self._on_connect
-        client.on_disconnect = self._on_disconnect
-        client.on_message = lambda _, __, message: callbacks.message(message)
-        client.on_publish = lambda _, __, mid, reason, ___: callbacks.published(mid, reason)
-        client.on_subscribe = lambda _, __, ___, reasons, ____: callbacks.subscribed(reasons)
-        client.on_socket_register_write = _ignore  # this thread alone writes
+        for name, call in {
+            "on_connect": self._on_connect,
+            "on_disconnect": self._on_disconnect,
+            "on_message": lambda _, __, message: callbacks.message(message),
+            "on_publish": lambda _, __, mid, reason, ___: callbacks.published(mid, reason),
+            "on_subscribe": lambda _, __, ___, reasons, ____: callbacks.subscribed(reasons),
+            "on_socket_register_write": _ignore,  # the thread of the connection alone writes
+        }.items():
+            setattr(client, name, call)
         self.client: Any = client
         self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
 
@@ -254,9 +257,11 @@ class Broker:
 
     def _connect_properties(self) -> Any:
         properties = self._library.Properties(self._library.PacketTypes.CONNECT)
+        wanted = {"ReceiveMaximum": self._session.receive_maximum}
         if self._session.expiry_s:
-            properties.SessionExpiryInterval = self._session.expiry_s
-        properties.ReceiveMaximum = self._session.receive_maximum
+            wanted["SessionExpiryInterval"] = self._session.expiry_s
+        for name, value in wanted.items():
+            setattr(properties, name, value)
         return properties
 
     def _on_connect(self, _: Any, __: Any, flags: Any, reason: Any, properties: Any) -> None:
@@ -305,6 +310,21 @@ class Broker:
             fix="Start the broker, or correct `mqtt.server.uri`.",
             config_path="mqtt.server.uri",
         )
+
+
+def connect_once(config: MqttConfig, session: Session) -> bool:
+    """Connect and leave; return whether the broker had the session.
+
+    Raises:
+        ConnectorError: no broker takes the connection.
+    """
+    had: list[bool] = []
+    broker = Broker(config, session, Callbacks(connected=had.append))
+    try:
+        broker.open(lambda _: False)
+    finally:
+        broker.close()
+    return any(had)
 
 
 def import_client() -> Any:

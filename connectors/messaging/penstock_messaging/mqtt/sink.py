@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,10 +32,10 @@ from penstock_connector.messages import (
 )
 from penstock_connector.row_ids import row_id
 from penstock_connector.staging import Budget, MemoryStaging
-from penstock_messaging.mqtt.broker import Session
+from penstock_messaging.mqtt.broker import Session, connect_once
 from penstock_messaging.mqtt.config import MqttConfig, conflict, invalid
+from penstock_messaging.mqtt.properties import ID, problem_of_headers, set_properties
 from penstock_messaging.mqtt.publisher import Publisher, Publishing
-from penstock_messaging.mqtt.source import OF_DELIVERY, PROPERTIES, connect_once
 from penstock_messaging.mqtt.topics import problem_of_name
 
 _MEMORY_BYTES: Final = 256 << 20
@@ -46,12 +46,8 @@ _NO_SLOT: Final = -1
 
 _DATASET: Final = "${dataset}"
 _KEY_PLACE: Final = "${key}"
-_ID: Final = "penstock_id"
 _OVERHEAD_BYTES: Final = 64
 """What a packet has beside topic, payload and properties."""
-
-_PROPERTY_BYTES: Final = 65_535
-"""Bytes of a name, and of a value."""
 
 _STAGED: Final = pa.schema(
     [
@@ -82,8 +78,8 @@ class MqttSinkConfig(MqttConfig):
     )
     mqtt_retained_enabled: bool = key(
         False,
-        doc="Whether the broker keeps the last message of each topic for later subscribers. That of "
-        "a deleted row removes it.",
+        doc="Whether the broker keeps the last message of each topic for later subscribers. That "
+        "of a deleted row removes it.",
         group="Writing",
     )
     mqtt_clean_session_enabled: bool = key(
@@ -142,7 +138,8 @@ class MessageStaging(MemoryStaging):
         limit = self._config.mqtt_message_max_bytes
         for index, found in enumerate(headers.to_pylist()):
             if index not in refused:
-                _check_headers(index, found or (), refused)
+                if problem := problem_of_headers(found or ()):
+                    refused[index] = _bad_header(problem)
                 _check_size(index, _size(topics[index], payloads[index], found), limit, refused)
         staged = pa.RecordBatch.from_arrays(
             [pa.array(topics, pa.string()), pa.array(payloads, pa.binary()), headers],
@@ -251,9 +248,7 @@ class MqttSink(TransactionalSink[MqttSinkConfig]):
             staging.discard()
         return b""
 
-    def _send(
-        self, txn_id: int, staged: Sequence[Staging]
-    ) -> list[tuple[Staging, int, DataError]]:
+    def _send(self, txn_id: int, staged: Sequence[Staging]) -> list[tuple[Staging, int, DataError]]:
         if self._publisher is None:
             self._publisher = self._open()
         publisher = self._publisher
@@ -265,7 +260,7 @@ class MqttSink(TransactionalSink[MqttSinkConfig]):
                 refused.append((staging, number, _too_large(size, most)))
                 continue
             name = row_id(self._task_id, txn_id, number, None, topic.encode() + payload)
-            properties = _set_properties(publisher.properties(), headers, name.decode())
+            properties = set_properties(publisher.properties(), headers, name.decode())
             publisher.put(len(places), topic, payload, properties)
             places.append((staging, number))
         refused += [(*places[number], error) for number, error in publisher.flush()]
@@ -300,22 +295,6 @@ def _messages(staged: Sequence[Staging]) -> Iterator[tuple[Staging, int, Message
                 yield staging, number, row
 
 
-def _set_properties(
-    properties: Any, headers: Sequence[tuple[str, bytes | None]] | None, name: str
-) -> Any:
-    """Set the properties of a message: those that a message of the source had are theirs again."""
-    pairs = [(_ID, name)]
-    for header, value in headers or ():
-        if header in PROPERTIES:
-            data = value or b""
-            of_bytes = PROPERTIES[header] == "CorrelationData"
-            setattr(properties, PROPERTIES[header], data if of_bytes else data.decode())
-        elif header not in OF_DELIVERY and header != _ID:
-            pairs.append((header, (value or b"").decode()))
-    properties.UserProperty = pairs
-    return properties
-
-
 def _payloads(rows: pa.RecordBatch, values: pa.Array, refused: Refusals) -> list[bytes]:
     """Return the payloads. That of a deleted row is empty, and no other may be."""
     dead = [False] * rows.num_rows
@@ -335,9 +314,7 @@ def _payloads(rows: pa.RecordBatch, values: pa.Array, refused: Refusals) -> list
     return payloads
 
 
-def _topics(
-    config: MqttSinkConfig, dataset: str, keys: pa.Array, refused: Refusals
-) -> list[str]:
+def _topics(config: MqttSinkConfig, dataset: str, keys: pa.Array, refused: Refusals) -> list[str]:
     fixed = config.mqtt_topic.replace(_DATASET, dataset)
     if _KEY_PLACE not in fixed:
         return [fixed] * len(keys)
@@ -361,34 +338,18 @@ def _topics(
     return topics
 
 
-def _check_headers(
-    index: int, headers: Sequence[tuple[str, bytes | None]], refused: Refusals
-) -> None:
-    """Refuse a row with a header that no property can be: texts of 65,535 bytes at most."""
-    for name, value in headers:
-        try:
-            if PROPERTIES.get(name) != "CorrelationData":
-                (value or b"").decode()
-        except UnicodeDecodeError:
-            why = "its value is no text"
-        else:
-            if max(len(name.encode()), len(value or b"")) <= _PROPERTY_BYTES:
-                continue
-            why = f"it has more than {_PROPERTY_BYTES} bytes"
-        refused[index] = DataError(
-            "mqtt.header",
-            f"the header {name[:200]!r} cannot be a property of a message: {why}",
-            fix="Remove it by the transform DropHeaders.",
-        )
-        return
+def _bad_header(problem: str) -> DataError:
+    return DataError(
+        "mqtt.header",
+        f"a header cannot be a property of a message: {problem}",
+        fix="Remove it by the transform DropHeaders.",
+    )
 
 
-def _size(
-    topic: str, payload: bytes, headers: Sequence[tuple[str, bytes | None]] | None
-) -> int:
+def _size(topic: str, payload: bytes, headers: Sequence[tuple[str, bytes | None]] | None) -> int:
     """Return an upper bound of the bytes of a packet."""
     properties = sum(len(name.encode()) + len(value or b"") + 5 for name, value in headers or ())
-    return len(topic.encode()) + len(payload) + properties + _OVERHEAD_BYTES + len(_ID) + 64
+    return len(topic.encode()) + len(payload) + properties + _OVERHEAD_BYTES + len(ID) + 64
 
 
 def _check_size(index: int, size: int, limit: int, refused: Refusals) -> None:

@@ -1,4 +1,6 @@
-"""Messages of MQTT's topics as rows, at least once: they are acknowledged when they are committed."""
+"""Messages of MQTT's topics as rows, at least once: they are acknowledged once they are
+committed.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,10 @@ import pyarrow as pa
 
 from penstock_connector import ApplyAction, BadRow, Batch, Partition, Source, key
 from penstock_connector.connection import CONNECT_WITHIN_S
-from penstock_connector.messages import MESSAGE_SCHEMA, MessageDecoder
-from penstock_messaging.mqtt.broker import Broker, Callbacks, Session
+from penstock_connector.messages import HEADERS_TYPE, MESSAGE_SCHEMA, MessageDecoder
+from penstock_messaging.mqtt.broker import Session, connect_once
 from penstock_messaging.mqtt.config import MqttConfig, conflict, invalid
+from penstock_messaging.mqtt.properties import headers_of
 from penstock_messaging.mqtt.subscription import Delivery, Filters, Start, Subscription
 from penstock_messaging.mqtt.topics import problem_of_filter
 
@@ -224,7 +227,6 @@ class MqttSource(Source[MqttSourceConfig]):
         config = self.config
         self._arrived = threading.Event()
         self._pending: deque[Batch] = deque()
-        self._counted: dict[str, int] = {}
         self._readers: deque[_Reader] = deque()
         self._decoder = MessageDecoder("mqtt", config.kafka_topic, config.open_converters())
         for partition in partitions:
@@ -268,11 +270,13 @@ class MqttSource(Source[MqttSourceConfig]):
                 reader.subscription.acknowledge(int(offset["number"]))
 
     def _count(self) -> None:
-        for name in ("dropped", "redelivered"):
-            total = sum(getattr(one.subscription, name) for one in self._readers)
-            if new := total - self._counted.get(name, 0):
-                self.metrics.add(f"messages_{name}_total", new)
-                self._counted[name] = total
+        """Count what came and is no row."""
+        for reader in self._readers:
+            dropped, redelivered = reader.subscription.take_counts()
+            if dropped:
+                self.metrics.add("messages_dropped_total", dropped)
+            if redelivered:
+                self.metrics.add("messages_redelivered_total", redelivered)
 
     def _batches(self, reader: _Reader, found: Sequence[Delivery]) -> list[Batch]:
         now_ms = time.time_ns() // 1_000_000
@@ -281,7 +285,7 @@ class MqttSource(Source[MqttSourceConfig]):
                 pa.array([one.message.topic.encode() for one in found], pa.binary()),
                 pa.array([bytes(one.message.payload) or None for one in found], pa.binary()),
                 pa.array([now_ms] * len(found), pa.int64()),
-                pa.array([headers_of(one, reader.client_id) for one in found], _HEADERS),
+                pa.array([headers_of(one, reader.client_id) for one in found], HEADERS_TYPE),
             ],
             schema=MESSAGE_SCHEMA,
         )
@@ -308,55 +312,3 @@ class MqttSource(Source[MqttSourceConfig]):
             reader.subscription.close()
         if (decoder := getattr(self, "_decoder", None)) is not None:
             decoder.close()
-
-
-_HEADERS: Final = MESSAGE_SCHEMA.field("headers").type
-
-
-def headers_of(delivery: Delivery, client_id: str) -> list[tuple[str, bytes]]:
-    """Return the headers of a message: its properties, those that Confluent's connector gives, and
-    an id that it keeps when it is given again.
-    """
-    message, properties = delivery.message, delivery.message.properties
-    found = [(name, text.encode()) for name, text in getattr(properties, "UserProperty", ())]
-    for name, attribute in PROPERTIES.items():
-        if (value := getattr(properties, attribute, None)) is not None:
-            found.append((name, value if isinstance(value, bytes) else value.encode()))
-    found += [
-        ("mqtt.message.id", b"%d" % message.mid),
-        ("mqtt.qos", b"%d" % message.qos),
-        ("mqtt.retained", b"true" if message.retain else b"false"),
-        ("mqtt.duplicate", b"true" if message.dup else b"false"),
-    ]
-    if message.qos:
-        text = f"{client_id}:{message.mid}:{delivery.digest.hex()}"
-        found.append(("mqtt.delivery.id", text.encode()))
-    return found
-
-
-PROPERTIES: Final = {
-    "mqtt.content.type": "ContentType",
-    "mqtt.response.topic": "ResponseTopic",
-    "mqtt.correlation.data": "CorrelationData",
-}
-"""Headers that are properties of a message, and what the library calls them."""
-
-OF_DELIVERY: Final = frozenset(
-    {"mqtt.message.id", "mqtt.qos", "mqtt.retained", "mqtt.duplicate", "mqtt.delivery.id"}
-)
-"""Headers that say how a message came: they are not the message's."""
-
-
-def connect_once(config: MqttConfig, session: Session) -> bool:
-    """Connect and leave; return whether the broker had the session.
-
-    Raises:
-        ConnectorError: no broker takes the connection.
-    """
-    had = []
-    broker = Broker(config, session, Callbacks(connected=had.append))
-    try:
-        broker.open(lambda _: False)
-    finally:
-        broker.close()
-    return any(had)

@@ -76,12 +76,7 @@ class Delivery:
 
 
 class Subscription:
-    """Reads one session.
-
-    Attributes:
-        dropped: Messages of QoS 0 that had no room.
-        redelivered: Messages that came again and were no second row.
-    """
+    """Reads one session."""
 
     def __init__(
         self,
@@ -101,7 +96,7 @@ class Subscription:
         self._pending: dict[int, _Pending] = {}  # by number, in order
         self._numbers: dict[int, int] = {}  # by packet id
         self._changed = threading.Condition()
-        self.dropped = self.redelivered = 0
+        self._dropped = self._redelivered = 0
         callbacks = Callbacks(
             connected=self._on_connected,
             lost=self._on_lost,
@@ -136,6 +131,15 @@ class Subscription:
         if not found:
             self._broker.require()
         return found
+
+    def take_counts(self) -> tuple[int, int]:
+        """Return, since the last call, the messages of QoS 0 that had no room, and those that came
+        again and were no second row.
+        """
+        with self._changed:
+            counts = self._dropped, self._redelivered
+            self._dropped = self._redelivered = 0
+        return counts
 
     def acknowledge(self, number: int) -> None:
         """Acknowledge all messages up to a number, in order. What came by a connection that broke
@@ -205,7 +209,7 @@ class Subscription:
             if message.qos and self._is_known(message, digest):
                 return
             if not message.qos and len(self._queue) >= self._session.receive_maximum:
-                self.dropped += 1
+                self._dropped += 1
                 return
             self._number += 1
             if message.qos:
@@ -224,7 +228,7 @@ class Subscription:
             del self._pending[number]
             return False
         pending.connection = self._connection
-        self.redelivered += 1
+        self._redelivered += 1
         if number <= self._committed:
             self._acknowledge(number)
         return True
