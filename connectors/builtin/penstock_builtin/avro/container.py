@@ -188,6 +188,7 @@ _PACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "deflate": _deflate,
     "snappy": _snappy,
     "zstandard": lambda data: bytes(pa.compress(data, "zstd", asbytes=True)),
+    "bzip2": bz2.compress,
 }
 _UNPACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "null": bytes,

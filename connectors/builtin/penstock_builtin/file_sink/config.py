@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from penstock_builtin.file_sink.partitions import Term, parse_terms
+from penstock_builtin.file_sink.partitions import Level, parse_terms
+from penstock_builtin.file_sink.storage_keys import StorageKeys
 from penstock_builtin.opening import Roots
 from penstock_builtin.places.file_keys import take_filename
+from penstock_builtin.places.hdfs_keys import HdfsKeys, is_hdfs
 from penstock_builtin.places.s3_keys import S3Keys, is_object, require_known
 from penstock_connector import ConfigError, key
 from penstock_connector.reach import Reaching
@@ -20,13 +22,19 @@ _PACKINGS: Final[Mapping[str, frozenset[str]]] = {
     "jsonl": _LINES,
     "csv": _LINES,
     "parquet": frozenset({"none", "snappy", "zstd", "gzip", "lz4"}),
-    "avro": frozenset({"none", "snappy", "zstd", "gzip"}),
+    "avro": frozenset({"none", "snappy", "zstd", "gzip", "bzip2"}),
 }
 """Compressions that formats have. Of Avro, gzip is its `deflate`."""
 
+_TRANSLATED: Final = (
+    "path", "format", "compression", "partition_by", "partition_keep", "partition_zone",
+    "rotate_rows", "s3_endpoint", "s3_access_key", "s3_secret_key", "s3_path_style",
+)  # fmt: skip
+"""Keys that Confluent's keys can mean."""
+
 
 @dataclass(frozen=True)
-class FileSinkConfig(S3Keys, Reaching):
+class FileSinkConfig(S3Keys, HdfsKeys, StorageKeys, Reaching):
     """What `file-sink` writes, and where."""
 
     file: str = key(
@@ -39,8 +47,8 @@ class FileSinkConfig(S3Keys, Reaching):
     path: str = key(
         "",
         doc="A folder of files that are begun anew by rows, size or age; "
-        "s3://bucket/prefix and gs://bucket/prefix are ones in object stores. ${topic} and ${task} "
-        "vary it.",
+        "s3://bucket/prefix and gs://bucket/prefix are ones in object stores, "
+        "hdfs://host:port/folder is one of HDFS. ${topic} and ${task} vary it.",
         importance="high",
     )
     format: str = key(
@@ -86,9 +94,9 @@ class FileSinkConfig(S3Keys, Reaching):
     compression: str = key(
         "auto",
         doc="Of lines `none`, `gzip`, `zstd`; of Parquet `none`, `snappy`, `zstd`, `gzip`, "
-        "`lz4`; of Avro `none`, `snappy`, `zstd`, `gzip` (its `deflate`). `auto`: none "
+        "`lz4`; of Avro `none`, `snappy`, `zstd`, `gzip` (its `deflate`), `bzip2`. `auto`: none "
         "of lines, snappy of the others.",
-        choices=("auto", "none", "gzip", "zstd", "snappy", "lz4"),
+        choices=("auto", "none", "gzip", "zstd", "snappy", "lz4", "bzip2"),
     )
     allowed_roots: tuple[str, ...] = key(
         (), doc="Folders that files must be in once every link is followed; empty: any."
@@ -103,6 +111,10 @@ class FileSinkConfig(S3Keys, Reaching):
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
         take_filename(self)
+        defaults = {one.name: one.default for one in fields(self)}
+        own = {name: getattr(self, name) for name in _TRANSLATED}
+        for name, value in self.translated(own, defaults).items():
+            object.__setattr__(self, name, value)  # the configuration is being made
         if bool(self.file) == bool(self.path):
             raise ConfigError(
                 "config.missing" if not self.file else "config.contradiction",
@@ -111,6 +123,7 @@ class FileSinkConfig(S3Keys, Reaching):
                 config_path="file",
             )
         require_known(self.path or self.file, "path" if self.path else "file")
+        self.refuse_hdfs_keys([self.path] if self.is_hdfs else [])
         self._refuse_one_file()
         if self.operation_column and self.format == "text":
             raise ConfigError(
@@ -147,8 +160,8 @@ class FileSinkConfig(S3Keys, Reaching):
         """Refuse what one file that is appended to cannot be."""
         why = {
             "format": self.is_whole and f"a file of {self.format} cannot be appended to",
-            "file": is_object(self.file) and "an object cannot be appended to",
-            "partition.by": bool(self.partition_by) and "one file is not divided into folders",
+            "file": _is_far(self.file) and "an object or a file of HDFS is not appended to",
+            "partition.by": bool(self.terms) and "one file is not divided into folders",
         }
         for path, text in why.items():
             if self.file and text:
@@ -158,11 +171,11 @@ class FileSinkConfig(S3Keys, Reaching):
                     fix="Set `path` to a folder instead of `file`.",
                     config_path=path,
                 )
-        if self.is_object and self.allowed_roots:
+        if self.is_remote and self.allowed_roots:
             raise ConfigError(
                 "config.contradiction",
-                "`allowed.roots` is about files, and objects have no folders",
-                fix="Leave it out; the rights of the key limit what may be written.",
+                "`allowed.roots` is about files of the worker's machine",
+                fix="Leave it out; the rights of the key or the user limit what may be written.",
                 config_path="allowed.roots",
             )
 
@@ -170,6 +183,8 @@ class FileSinkConfig(S3Keys, Reaching):
         """Refuse a place that may not be reached."""
         if self.is_object:
             self.require_store(self.reach, (self.path,))
+        elif self.is_hdfs:
+            self.require_hdfs(self.reach, (self.path,))
         else:
             self.reach.require_template(self.file or self.path, "file" if self.file else "path")
 
@@ -189,9 +204,20 @@ class FileSinkConfig(S3Keys, Reaching):
         return is_object(self.path)
 
     @property
-    def terms(self) -> tuple[Term, ...]:
+    def is_hdfs(self) -> bool:
+        """Whether the place is in HDFS."""
+        return is_hdfs(self.path)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the place is elsewhere: there, a file begins with each transaction."""
+        return _is_far(self.path)
+
+    @property
+    def terms(self) -> tuple[Level, ...]:
         """The levels of folders."""
-        return parse_terms(self.partition_by)
+        timed = self.time_path
+        return (*parse_terms(self.partition_by), *([timed] if timed else []))
 
     @property
     def packing(self) -> str:
@@ -213,6 +239,23 @@ class FileSinkConfig(S3Keys, Reaching):
     @property
     def ending(self) -> str:
         """The ending of files in a folder."""
+        if self.has_storage_place:
+            return self._storage_ending()
         name = {"text": "txt"}.get(self.format, self.format)
         packed = {"gzip": ".gz", "zstd": ".zst"}.get(self.packing, "")
         return name if self.is_whole else name + packed
+
+    def _storage_ending(self) -> str:
+        """Return the ending that Confluent's sinks give to files."""
+        if self.format == "parquet":
+            codecs = {"snappy": "snappy.", "gzip": "gz.", "zstd": "zstd.", "lz4": "lz4."}
+            return (codecs.get(self.packing, "") if self.is_object else "") + "parquet"
+        name = {"jsonl": "json", "text": "bin"}.get(self.format, self.format)
+        if self.format_class.endswith("StringFormat"):
+            name = "txt"
+        packed = {"gzip": ".gz", "zstd": ".zst"}.get(self.packing, "")
+        return name if self.is_whole else name + packed
+
+
+def _is_far(path: str) -> bool:
+    return is_object(path) or is_hdfs(path)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from penstock_builtin.file_sink.config import FileSinkConfig
-from penstock_builtin.file_sink.place import target_name
+from penstock_builtin.file_sink.file_names import file_begin, target_name
 from penstock_builtin.file_sink.sheet import Part
 from penstock_builtin.file_sink.spill import INLINE_MOST
 from penstock_builtin.file_sink.staging import FileStaging, Layout
@@ -121,7 +121,7 @@ class ObjectTarget:
         self._store = open_store(url, config.access(config.path))
         self._url = url
         self._mine = re.compile(
-            rf"part-{re.escape(self._task)}-\d{{10}}-\d{{4}}-\d+-(\d+)-([0-9a-f]{{8}})-.*"
+            rf"(?:part-|.*\+){re.escape(self._task)}[-+]\d+-\d{{4}}-\d+-(\d+)-([0-9a-f]{{8}})-.*"
         )
 
     def look(self, dataset: str, layout: Layout) -> None:
@@ -131,8 +131,8 @@ class ObjectTarget:
         self, txn_id: int, slot: int, attempt: int, dataset: str, layout: Layout
     ) -> FileStaging:
         """Return an attempt at a slot. Sorted as text, keys are in the order of the rows."""
-        begin = f"part-{self._task}-{txn_id:010d}-{slot:04d}-{attempt}-{self._epoch}-{self._token}"
-        begin += f"-{secrets.token_hex(3)}"
+        begin = file_begin(self._config, dataset, self._task_id, txn_id)
+        begin += f"-{slot:04d}-{attempt}-{self._epoch}-{self._token}-{secrets.token_hex(3)}"
         folder = self._folder(dataset)
         sheets = _ObjectSheets(self._store, folder, begin, f".{self._config.ending}")
         return FileStaging(self._url.at(folder), slot, layout, sheets, appends=False)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,51 @@ class Term:
         name = f"{self.column}_{self.unit}" if self.unit and self.column else self.column
         return f"{escaped(name or self.unit)}="
 
+    def check(self, schema: pa.Schema) -> None:
+        """Raise when rows of a schema have no such column, or folders cannot have its values.
+
+        Raises:
+            SchemaError: `file.partition_column`.
+        """
+        if not self.column:
+            return
+        if self.column not in schema.names:
+            raise unfit(f"there is no column {self.column!r}")
+        kind = schema.field(self.column).type
+        if self.unit:
+            is_time = pa.types.is_timestamp(kind) or (
+                pa.types.is_date(kind) and self.unit != "hour"
+            )
+            if not is_time:
+                raise unfit(f"column {self.column!r} is {kind}, and has no {self.unit}")
+        elif pa.types.is_nested(kind) or "binary" in str(kind):
+            raise unfit(f"column {self.column!r} is {kind}, which names no folder")
+
+    def folders(self, rows: pa.RecordBatch, zone: str) -> pa.Array:
+        """Return the name of each row's folder. Only different values are escaped."""
+        if not self.column:
+            now = datetime.now(UTC).replace(tzinfo=None)
+            times = pa.array([now] * rows.num_rows, pa.timestamp("us")).cast(
+                pa.timestamp("us", "UTC")
+            )
+        else:
+            times = rows.column(self.column)
+        texts = self._texts(times, zone).dictionary_encode()
+        names = [self.folder + escaped(text) for text in texts.dictionary.to_pylist()]
+        for name in names:
+            _refuse_long(name)
+        nothing = self.folder + NOTHING
+        return pa.array(names, pa.string()).take(texts.indices).fill_null(nothing)
+
+    def _texts(self, values: pa.Array, zone: str) -> pa.Array:
+        if not self.unit:
+            return values.cast(pa.string())
+        if pa.types.is_timestamp(values.type):
+            # a time without a zone is what it says
+            own = zone if values.type.tz else None
+            values = values.cast(pa.timestamp(values.type.unit, own))
+        return pc.strftime(values, format=_TIMES[self.unit])
+
 
 def parse_terms(items: Sequence[str]) -> tuple[Term, ...]:
     """Return the levels of `field`, `day(field)`, `day()`.
@@ -73,10 +118,28 @@ def escaped(text: str) -> str:
     return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
+class Level(Protocol):
+    """Folders that are named by something of a row."""
+
+    @property
+    def column(self) -> str:
+        """Whose values they are of; empty for the time at which a row is written."""
+
+    @property
+    def unit(self) -> str:
+        """What of a value they are of; empty for the value itself."""
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raise when rows of a schema name no folders."""
+
+    def folders(self, rows: pa.RecordBatch, zone: str) -> pa.Array:
+        """Return the folder of each row."""
+
+
 class Partitions:
     """Divides rows of one schema."""
 
-    def __init__(self, terms: Sequence[Term], zone: str, schema: pa.Schema, *, keep: bool) -> None:
+    def __init__(self, terms: Sequence[Level], zone: str, schema: pa.Schema, *, keep: bool) -> None:
         """Take the levels.
 
         Raises:
@@ -85,8 +148,7 @@ class Partitions:
         """
         self._terms, self._zone = terms, zone
         for term in terms:
-            if term.column:
-                _check(term, schema)
+            term.check(schema)
         dropped = () if keep else {term.column for term in terms if not term.unit}
         self.kept = [name for name in schema.names if name not in dropped]
 
@@ -109,55 +171,19 @@ class Partitions:
             begin = end
 
     def _paths(self, rows: pa.RecordBatch) -> pa.DictionaryArray:
-        levels = [self._level(term, rows) for term in self._terms]
+        levels = [term.folders(rows, self._zone) for term in self._terms]
         if len(levels) == 1:
             return levels[0].dictionary_encode()
         return pc.binary_join_element_wise(*levels, "/").dictionary_encode()
 
-    def _level(self, term: Term, rows: pa.RecordBatch) -> pa.Array:
-        """Return the name of each row's folder. Only different values are escaped."""
-        if not term.column:
-            now = datetime.now(UTC).replace(tzinfo=None)
-            times = pa.array([now] * rows.num_rows, pa.timestamp("us")).cast(
-                pa.timestamp("us", "UTC")
-            )
-        else:
-            times = rows.column(term.column)
-        texts = self._texts(term, times).dictionary_encode()
-        names = [term.folder + escaped(text) for text in texts.dictionary.to_pylist()]
-        for name in names:
-            _refuse_long(name)
-        nothing = term.folder + NOTHING
-        return pa.array(names, pa.string()).take(texts.indices).fill_null(nothing)
-
-    def _texts(self, term: Term, values: pa.Array) -> pa.Array:
-        if not term.unit:
-            return values.cast(pa.string())
-        if pa.types.is_timestamp(values.type):
-            # a time without a zone is what it says
-            zone = self._zone if values.type.tz else None
-            values = values.cast(pa.timestamp(values.type.unit, zone))
-        return pc.strftime(values, format=_TIMES[term.unit])
-
-
-def _check(term: Term, schema: pa.Schema) -> None:
-    if term.column not in schema.names:
-        raise _unfit(f"there is no column {term.column!r}")
-    kind = schema.field(term.column).type
-    if term.unit:
-        is_time = pa.types.is_timestamp(kind) or (pa.types.is_date(kind) and term.unit != "hour")
-        if not is_time:
-            raise _unfit(f"column {term.column!r} is {kind}, and has no {term.unit}")
-    elif pa.types.is_nested(kind) or "binary" in str(kind):
-        raise _unfit(f"column {term.column!r} is {kind}, which names no folder")
-
 
 def _refuse_long(name: str) -> None:
     if len(name.encode()) > _NAME_MOST:
-        raise _unfit(f"a folder's name would be longer than {_NAME_MOST} bytes: {name[:60]!r}…")
+        raise unfit(f"a folder's name would be longer than {_NAME_MOST} bytes: {name[:60]!r}…")
 
 
-def _unfit(why: str) -> SchemaError:
+def unfit(why: str) -> SchemaError:
+    """Return what is said of rows that name no folders."""
     return SchemaError(
         "file.partition_column",
         why,

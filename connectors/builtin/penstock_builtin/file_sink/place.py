@@ -20,6 +20,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from penstock_builtin.file_sink import disk
+from penstock_builtin.file_sink.file_names import target_name
 from penstock_builtin.opening import Roots, telling
 from penstock_connector import ConfigError, FencedError, RetriableError
 
@@ -34,19 +35,6 @@ _LOCK_AGAIN: Final = 0.01
 def target_path(template: str, dataset: str, task_id: str) -> str:
     """Return the path for a dataset and task."""
     return os.path.abspath(target_name(template, dataset, task_id))
-
-
-def target_name(template: str, dataset: str, task_id: str) -> str:
-    """Fill in a name. A dataset is one part of a path, and cannot climb out of its place."""
-    topic = quote(dataset, safe=" +=@,") or "rows"
-    if set(topic) == {"."}:
-        topic = topic.replace(".", "%2E")
-    return template.replace("${topic}", topic).replace("${task}", task_number(task_id))
-
-
-def task_number(task_id: str) -> str:
-    """Return the last part of a task's id: its number within the connector."""
-    return quote(task_id.rpartition("-")[2], safe="")
 
 
 def open_folder(path: str, roots: Roots) -> int:

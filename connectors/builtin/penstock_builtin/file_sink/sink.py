@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from penstock_builtin.file_sink.config import FileSinkConfig
+from penstock_builtin.file_sink.hadoop import HdfsTarget, check_cluster
 from penstock_builtin.file_sink.local import LocalTarget, check_folder
 from penstock_builtin.file_sink.objects import ObjectTarget, check_bucket
 from penstock_builtin.file_sink.staging import FileStaging, Layout
@@ -44,7 +45,7 @@ class Target(Protocol):
 class FileSink(TransactionalSink[FileSinkConfig]):
     """Files of rows: text, JSON lines, CSV, Parquet or Avro.
 
-    Appends to one file, or fills a folder or a prefix of an object store with files. Rows become
+    Appends to one file, or fills a folder, one of HDFS or a prefix of an object store with files. Rows become
     visible a transaction at a time, exactly once.
     """
 
@@ -53,6 +54,12 @@ class FileSink(TransactionalSink[FileSinkConfig]):
         "org.apache.kafka.connect.file.FileStreamSinkConnector",
         "FileStreamSink",
         "org.apache.rocketmq.connect.file.FileSinkConnector",
+        "io.confluent.connect.s3.S3SinkConnector",
+        "S3SinkConnector",
+        "io.confluent.connect.hdfs.HdfsSinkConnector",
+        "HdfsSinkConnector",
+        "io.confluent.connect.hdfs3.Hdfs3SinkConnector",
+        "Hdfs3SinkConnector",
     )
     title = "Files of rows"
 
@@ -61,21 +68,28 @@ class FileSink(TransactionalSink[FileSinkConfig]):
         """Try whether the place can be written to."""
         if config.is_object:
             check_bucket(config)
+        elif config.is_hdfs:
+            check_cluster(config)
         else:
             check_folder(config)
 
     def init(self, config: FileSinkConfig) -> None:
         """Take the configuration."""
         super().init(config)
-        if config.is_whole or config.is_object:
+        if config.is_whole or config.is_remote:
             # A file for each transaction: fewer, larger ones are what readers want.
             self.commit_every = 1.0  # type: ignore[misc] # a default of the class, by format here
+        if config.commit_seconds:
+            self.commit_every = config.commit_seconds  # type: ignore[misc] # as above
         self._target: Target | None = None
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Take note of whose rows these are, and fence older epochs."""
-        made = ObjectTarget if self.config.is_object else LocalTarget
-        self._target = made(self.config, task_id, epoch)
+        config = self.config
+        made: Any = LocalTarget
+        if config.is_remote:
+            made = ObjectTarget if config.is_object else HdfsTarget
+        self._target = made(config, task_id, epoch)
 
     @property
     def target(self) -> Target:

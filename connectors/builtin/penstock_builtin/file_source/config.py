@@ -13,6 +13,7 @@ from typing import Final
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.opening import Roots
 from penstock_builtin.places.file_keys import take_filename
+from penstock_builtin.places.hdfs_keys import HdfsKeys, is_hdfs
 from penstock_builtin.places.s3_keys import S3Keys, is_object, require_known
 from penstock_connector import ConfigError, key
 from penstock_connector.reach import Reaching
@@ -22,7 +23,7 @@ MAGIC: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True)
-class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
+class FileSourceConfig(S3Keys, HdfsKeys, ReadingKeys, Reaching):
     """What `file-source` reads, and how."""
 
     file: tuple[str, ...] = key(
@@ -34,12 +35,16 @@ class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
     path: tuple[str, ...] = key(
         (),
         doc="The same under its better name; both may be given. A folder stands for its files, "
-        "s3://bucket/prefix and gs://bucket/prefix for the objects of a store whose keys begin so.",
+        "s3://bucket/prefix and gs://bucket/prefix for the objects of a store whose keys begin so; "
+        "hdfs://host:port/path is a file, a folder or a pattern (`*`, `?`, `[…]`, `{a,b}`) of "
+        "HDFS.",
         importance="high",
     )
     filename: tuple[str, ...] = key((), doc="As `file`; RocketMQ Connect's key.")
     list_interval: float = key(
-        10.0, type="duration", doc="Time between two looks for new objects; a look costs requests."
+        10.0,
+        type="duration",
+        doc="Time between two looks for new objects and files of HDFS; a look costs requests.",
     )
     allowed_roots: tuple[str, ...] = key(
         (), doc="Folders that opened files must be in, whatever links led there; empty: any."
@@ -58,28 +63,32 @@ class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
             )
         for path in (*self.file, *self.path):
             require_known(path, "file" if path in self.file else "path")
-        if self.urls and len(self.urls) < len({*self.file, *self.path}):
+        self.refuse_hdfs_keys(self.hdfs_urls)
+        kinds = (self.urls, self.hdfs_urls, tuple(filter(_is_local, (*self.file, *self.path))))
+        if sum(map(bool, kinds)) > 1:
             raise ConfigError(
                 "config.contradiction",
-                "files and objects are read by one connector each",
+                "files, files of HDFS and objects are read by one connector each",
                 fix="Make a second connector.",
                 config_path="path",
             )
-        if self.urls and self.allowed_roots:
+        if not kinds[2] and self.allowed_roots:
             raise ConfigError(
                 "config.contradiction",
-                "`allowed.roots` is about files, and objects have no folders",
-                fix="Leave it out; the rights of the key limit what may be read.",
+                "`allowed.roots` is about files of the worker's machine",
+                fix="Leave it out; the rights of the key or the user limit what may be read.",
                 config_path="allowed.roots",
             )
 
     def require_reach(self) -> None:
         """Refuse files and objects that may not be reached."""
         for path in (*self.file, *self.path):
-            if not is_object(path):
+            if _is_local(path):
                 self.reach.require_template(path, "file" if path in self.file else "path")
         if self.urls:
             self.require_store(self.reach, self.urls)
+        if self.hdfs_urls:
+            self.require_hdfs(self.reach, self.hdfs_urls)
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -87,9 +96,19 @@ class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
         return tuple(dict.fromkeys(path for path in (*self.file, *self.path) if is_object(path)))
 
     @property
+    def hdfs_urls(self) -> tuple[str, ...]:
+        """The places in HDFS."""
+        return tuple(dict.fromkeys(path for path in (*self.file, *self.path) if is_hdfs(path)))
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The places whose files are found by listing them."""
+        return self.urls or self.hdfs_urls
+
+    @property
     def patterns(self) -> tuple[str, ...]:
         """Absolute paths and patterns, each once. A folder is a pattern: its files."""
-        named = (path for path in (*self.file, *self.path) if not is_object(path))
+        named = (path for path in (*self.file, *self.path) if _is_local(path))
         return tuple(dict.fromkeys(self._pattern(path) for path in named))
 
     def _pattern(self, path: str) -> str:
@@ -108,3 +127,7 @@ class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
     def roots(self) -> Roots:
         """The allowed roots."""
         return Roots.of(self.allowed_roots, self.reach)
+
+
+def _is_local(path: str) -> bool:
+    return not is_object(path) and not is_hdfs(path)

@@ -189,6 +189,8 @@ class PlacedReader:
             last = file.content.last_words()
             self._offset = {}
             self.close()
+        elif found.version != file.opened.found.version and self._place.reopens:
+            self.close()
         self._done = found.version if self._file else ""
         return last
 

@@ -1,4 +1,4 @@
-"""`file-source`: the task that reads files, of this machine or of an object store."""
+"""`file-source`: the task that reads files, of this machine, of HDFS or of an object store."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from penstock_builtin.file_source.listing import ListedFiles, listed_plan, watch
 from penstock_builtin.file_source.raw_rows import parse_raw_rows
 from penstock_builtin.file_source.tailing import TailedFiles
 from penstock_builtin.opening import as_file_error, open_regular
+from penstock_builtin.places.hdfs import HdfsPlace
 from penstock_builtin.places.local import LocalPlace
 from penstock_builtin.places.s3 import S3Place
 from penstock_connector import Batch, ConnectorError, Dataset, Monitor, Partition, RawRow
@@ -24,8 +25,8 @@ from penstock_connector import Batch, ConnectorError, Dataset, Monitor, Partitio
 class FileSource(FilesSource[FileSourceConfig]):
     """Rows of files: text, CSV, JSON lines, Parquet, Avro.
 
-    Reads files, folders, patterns and prefixes of object stores, goes on with what is appended,
-    follows rotation, and finds new files. Every file is a partition; its offset is a position in
+    Reads files, folders and patterns, also of HDFS, and prefixes of object stores, goes on with
+    what is appended, follows rotation, and finds new files. Every file is a partition; its offset is a position in
     its bytes, or a number of rows.
     """
 
@@ -43,8 +44,8 @@ class FileSource(FilesSource[FileSourceConfig]):
         """Open every file that is named; in a tailed configuration they may come later. Of a store,
         list what is there.
         """
-        if config.urls:
-            S3Place(config).check()
+        if config.listed:
+            _listed_place(config).check()
             return
         for path in config.patterns:
             if is_pattern(path):
@@ -62,8 +63,8 @@ class FileSource(FilesSource[FileSourceConfig]):
         """Return a partition for each file, and for one task alone one for those that come
         later.
         """
-        if config.urls:
-            return listed_plan(S3Place(config), config.tail, max_tasks, config.urls)
+        if config.listed:
+            return listed_plan(_listed_place(config), config.tail, max_tasks, config.listed)
         return plan_files(config, max_tasks)
 
     @classmethod
@@ -78,8 +79,8 @@ class FileSource(FilesSource[FileSourceConfig]):
     @classmethod
     def list_datasets(cls, config: FileSourceConfig) -> Iterator[Dataset]:
         """Yield the files that there are now."""
-        if config.urls:
-            yield from list_files(config, S3Place(config), config.roots)
+        if config.listed:
+            yield from list_files(config, _listed_place(config), config.roots)
             return
         files = find_files(config.patterns, config.names)
         yield from list_files(config, LocalPlace(config.roots), config.roots, files)
@@ -89,19 +90,19 @@ class FileSource(FilesSource[FileSourceConfig]):
         cls, config: FileSourceConfig, rows: Sequence[RawRow]
     ) -> Iterator[Batch | ConnectorError]:
         """Read single lines again."""
-        place = S3Place(config) if config.urls else LocalPlace(config.roots)
+        place = _listed_place(config) if config.listed else LocalPlace(config.roots)
         return parse_raw_rows(config, place, config.roots, rows)
 
     @classmethod
     def monitored(cls, config: FileSourceConfig, max_tasks: int) -> bool:
         """Return whether files may appear that no task finds by itself."""
-        return max_tasks > 1 and (may_grow(config) or bool(config.urls and config.tail))
+        return max_tasks > 1 and (may_grow(config) or bool(config.listed and config.tail))
 
     @classmethod
     def monitor(cls, config: FileSourceConfig, monitor: Monitor) -> None:
         """Watch for new files."""
-        if config.urls:
-            watch_listing(S3Place(config), config.list_interval, monitor)
+        if config.listed:
+            watch_listing(_listed_place(config), config.list_interval, monitor)
         else:
             watch_for_files(config, monitor)
 
@@ -109,7 +110,11 @@ class FileSource(FilesSource[FileSourceConfig]):
         """Take the configuration."""
         super().init(config)
         self.files = (
-            ListedFiles(config, S3Place(config), config.list_interval)
-            if config.urls
+            ListedFiles(config, _listed_place(config), config.list_interval)
+            if config.listed
             else TailedFiles(config)
         )
+
+
+def _listed_place(config: FileSourceConfig) -> S3Place | HdfsPlace:
+    return S3Place(config) if config.urls else HdfsPlace(config, config)

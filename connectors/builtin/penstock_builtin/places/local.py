@@ -37,6 +37,7 @@ class LocalPlace:
     """Files under the allowed roots."""
 
     grows = True
+    reopens = False
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots

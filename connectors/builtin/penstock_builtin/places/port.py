@@ -1,4 +1,6 @@
-"""What a reader needs of a place where files are. Implementations: `local`, `s3`, `sftp`."""
+"""What a reader needs of a place where files are. Implementations: `local`, `s3`, `sftp`,
+`hdfs`.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,11 @@ class Place(Protocol):
     Attributes:
         grows: A file may be appended to, so a last line without newline may not be whole. Where it
             is False, files are replaced as a whole.
+        reopens: An open file stays as it was, and is opened again to read what was appended.
     """
 
     grows: bool
+    reopens: bool
 
     def find(self) -> Sequence[Found]:
         """Return the files that are meant now, in the order of their names."""

@@ -91,6 +91,7 @@ class S3Place:
     """
 
     grows = False
+    reopens = False
 
     def __init__(self, config: S3Named) -> None:
         self._names = config.names

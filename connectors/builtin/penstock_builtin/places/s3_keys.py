@@ -19,6 +19,7 @@ from penstock_connector.reach import Reach
 
 _SCHEMES: Final = ("s3", "gs")
 _GOOGLE: Final = "https://storage.googleapis.com"
+_HADOOP: Final = "hdfs://"
 _OTHER: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
 CONTAINER: Final = "http://169.254.170.2"
 """Where ECS tells a container its credentials, at the path of the relative variable."""
@@ -39,11 +40,12 @@ def require_known(path: str, config_path: str) -> None:
         ConfigError: `config.invalid_value`.
     """
     other = _OTHER.match(path)
-    if other and not is_object(path):
+    if other and not is_object(path) and other[0] != _HADOOP:
         raise ConfigError(
             "config.invalid_value",
             f"{path!r}: {other[0]} is no place of files",
-            fix="Write the path of a file, s3://bucket/prefix or gs://bucket/prefix.",
+            fix="Write the path of a file, s3://bucket/prefix, gs://bucket/prefix or "
+            "hdfs://host:8020/folder.",
             config_path=config_path,
         )
 

@@ -65,6 +65,7 @@ class SftpPlace:
     """Files, folders and patterns of a server."""
 
     grows = True
+    reopens = False
 
     def __init__(self, keys: SftpKeys, named: SftpNamed) -> None:
         self._keys, self._named = keys, named
