@@ -198,12 +198,12 @@ def test_a_file_is_gone_on_with_from_every_offset(hdfs_read, hdfs_writer, kind):
 
 
 def test_a_large_file_is_read_in_ranges(hdfs_read, cluster, folder):
-    big = b"".join(b"%09d\n" % n for n in range(1_000_000))
+    big = b"".join(b"%09d\n" % n for n in range(300_000))
     cluster.put(f"{folder}/a", big)
     reader = hdfs_read(tail=False, block_bytes=1 << 20)
     reader.drain()
-    assert len(reader.rows) == 1_000_000
-    assert (reader.lines[0], reader.lines[-1]) == ("000000000", "000999999")
+    assert len(reader.rows) == 300_000
+    assert (reader.lines[0], reader.lines[-1]) == ("000000000", "000299999")
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────

@@ -45,8 +45,8 @@ class Target(Protocol):
 class FileSink(TransactionalSink[FileSinkConfig]):
     """Files of rows: text, JSON lines, CSV, Parquet or Avro.
 
-    Appends to one file, or fills a folder, one of HDFS or a prefix of an object store with files. Rows become
-    visible a transaction at a time, exactly once.
+    Appends to one file, or fills a folder, one of HDFS or a prefix of an object store with files.
+    Rows become visible a transaction at a time, exactly once.
     """
 
     name = "file-sink"

@@ -87,8 +87,7 @@ REFUSED: Final[Mapping[str, tuple[str, str]]] = {
     "allow.optional.map.keys": (_VALUES, "Leave it out."),
     "behavior.on.null.values": (
         "a row that deletes another is refused one by one (`file.change`)",
-        "Set `errors.tolerance=all` to go on without such rows, or drop them with the transform "
-        "Filter and the predicate RecordIsTombstone.",
+        "Set `errors.tolerance=all`, or drop such rows with Filter and RecordIsTombstone.",
     ),
     "connect.hdfs.keytab": (_KERBEROS, "Set `hdfs.user`, and leave it out."),
     "connect.hdfs.principal": (_KERBEROS, "Set `hdfs.user`, and leave it out."),

@@ -26,8 +26,8 @@ class FileSource(FilesSource[FileSourceConfig]):
     """Rows of files: text, CSV, JSON lines, Parquet, Avro.
 
     Reads files, folders and patterns, also of HDFS, and prefixes of object stores, goes on with
-    what is appended, follows rotation, and finds new files. Every file is a partition; its offset is a position in
-    its bytes, or a number of rows.
+    what is appended, follows rotation, and finds new files. Every file is a partition; its offset
+    is a position in its bytes, or a number of rows.
     """
 
     name = "file-source"

@@ -6,9 +6,12 @@ that one that hangs can be given up.
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import threading
+import time
+import weakref
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
@@ -24,13 +27,22 @@ _CALL_WITHIN: Final = 45.0
 _RETRY: Final = Retry(1000, 0.1, max_backoff_s=3.0, within_s=45.0, jitter=True)
 """Calls are made again as long as those to object stores are; then the task as a whole."""
 
-_ATTEMPTS: Final = "dfs.client.failover.max.attempts"
-"""Tries of the library, with a pause between them: enough to find the active one of name nodes. Its
-own default takes minutes when there is none."""
+_PATIENCE: Final = {
+    "dfs.client.failover.max.attempts": "4",
+    "dfs.client.failover.sleep.base.millis": "100",
+    "dfs.client.failover.sleep.max.millis": "1000",
+}
+"""Tries of the library: enough to find the active one of name nodes. Its own defaults take minutes
+when there is none."""
 
 _USER: Final = "HADOOP_USER_NAME"
 
+_END_WITHIN: Final = 10.0
+"""Seconds that the end of the process waits for calls that were given up. The library ends the
+whole process with an error when Python ends under it."""
+
 _lock = threading.Lock()
+_left_behind: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 _users: dict[str, int] = {}
 """Sessions by user: the library takes the user of a connection from the process."""
 
@@ -46,7 +58,7 @@ class HdfsSession:
                 `hdfs.other_user`.
         """
         self._where = url.at("")
-        settings = {_ATTEMPTS: "4", **keys.settings(url)}
+        settings = {**_PATIENCE, **keys.settings(url)}
         refuse_kerberos(settings)
         self._stopping = threading.Event()
         self._user = keys.hdfs_user
@@ -70,10 +82,12 @@ class HdfsSession:
     def once(self, call: Callable[[], T], path: str) -> T:
         """Return what one call returns. One that hangs is left behind, in its own thread."""
         answer: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-        threading.Thread(target=_answer, args=(call, answer), name="hdfs", daemon=True).start()
+        caller = threading.Thread(target=_answer, args=(call, answer), name="hdfs", daemon=True)
+        caller.start()
         try:
             found, error = answer.get(timeout=_CALL_WITHIN)
         except queue.Empty:
+            _left_behind.add(caller)
             raise _unreachable(f"{self._where} did not answer within {_CALL_WITHIN:g} s") from None
         if error is None:
             return cast("T", found)
@@ -150,6 +164,13 @@ def _answer(
         answer.put((call(), None))
     except BaseException as error:  # noqa: BLE001 - raised where it is waited for
         answer.put((None, error))
+
+
+@atexit.register
+def _end_calls() -> None:
+    until = time.monotonic() + _END_WITHIN
+    for caller in list(_left_behind):
+        caller.join(max(0.0, until - time.monotonic()))
 
 
 def _client_type() -> Any:
