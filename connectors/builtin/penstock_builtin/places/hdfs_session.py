@@ -166,11 +166,13 @@ def _answer(
         answer.put((None, error))
 
 
-@atexit.register
 def _end_calls() -> None:
     until = time.monotonic() + _END_WITHIN
     for caller in list(_left_behind):
         caller.join(max(0.0, until - time.monotonic()))
+
+
+atexit.register(_end_calls)
 
 
 def _client_type() -> Any:
