@@ -24,6 +24,7 @@ import penstock_rocketmq
 import penstock_builtin
 import penstock_databases
 import penstock_net
+import penstock_analytics
 import penstock_messaging
 import penstock_search
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
@@ -78,6 +79,7 @@ SPECS: Final[Mapping[str, pb.ConnectorSpec]] = {
             penstock_databases,
             penstock_kafka,
             penstock_net,
+            penstock_analytics,
             penstock_messaging,
             penstock_search,
             penstock_rocketmq,
