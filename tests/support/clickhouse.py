@@ -104,7 +104,8 @@ class ClickHouseServer:
         return pa.ipc.open_stream(data).read_all() if data else pa.table({})
 
     def fault(self, statement: str, when: str, what: str, times: int = 1) -> None:
-        """Do something when a statement that has a text in it comes: before it runs, or after.
+        """Do something when a statement that has a text in it (`^text`: begins with it) comes:
+        before it runs, or after.
 
         `what`: `drop` the connection, `die`, an error `252`, a status `http 503`, or an answer
         `page` that is not ClickHouse's, or a redirect `lead http://…`.
@@ -168,7 +169,9 @@ class Engine:
     def fault(self, sql: str, when: str) -> str:
         """Return what is to happen now; empty for nothing."""
         for fault in self.faults:
-            if fault["times"] and fault["when"] == when and fault["statement"] in sql:
+            named = fault["statement"]
+            hit = sql.startswith(named[1:]) if named.startswith("^") else named in sql
+            if fault["times"] and fault["when"] == when and hit:
                 fault["times"] -= 1
                 return str(fault["what"])
         return ""

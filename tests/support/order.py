@@ -27,6 +27,7 @@ LONG = (
     "connectors/databases/tests/jdbc_sink/test_exactly_once.py",
     "connectors/databases/tests/databend_sink/test_exactly_once.py",
     "connectors/databases/tests/databend_sink/test_types.py",
+    "connectors/analytics/tests/clickhouse_sink/test_exactly_once.py",
     "connectors/databases/tests/jdbc_source/test_running.py",
     "tests/contract/topic/test_topic.py",
     "tests/contract/gateway/test_rights_of_routes.py",

@@ -30,12 +30,13 @@ class Engine:
 
     Attributes:
         name: MergeTree, ReplacingMergeTree, ….
-        version: Its column of 64 bits that says which of the rows of a key counts; empty: none.
+        version: Its column that says which of the rows of a key counts; empty: none.
         deleted: Its column that says that a row is deleted; empty: none.
         sorted_by: The columns and expressions of its key.
         partitioned_by: The columns that its partition is made from.
         remembers: A token that it has seen is not written again.
         checks: It has constraints.
+        wide: The version is a number of 64 bits.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Engine:
     partitioned_by: tuple[str, ...] = ()
     remembers: bool = False
     checks: bool = False
+    wide: bool = False
 
 
 def read_engine(session: Session, table: TableId) -> Engine | None:
@@ -63,8 +65,7 @@ def read_engine(session: Session, table: TableId) -> Engine | None:
     partitioned = [str(row[0]) for row in columns if int(row[2])]
     engine = engine_of(name, full, sorting, partitioned, made)
     types = {str(row[0]): str(row[1]) for row in columns}
-    wide = types.get(engine.version) in {"UInt64", "Int64"}
-    return engine if wide else replace(engine, version="", deleted="")
+    return replace(engine, wide=types.get(engine.version) in {"UInt64", "Int64"})
 
 
 def engine_of(name: str, full: str, sorting: str, partitioned: Sequence[str], made: str) -> Engine:
@@ -155,7 +156,7 @@ def require_fit(
 def _require_versions(
     engine: Engine, table: TableId, config: ClickHouseSinkConfig, keys: Sequence[str]
 ) -> None:
-    if not engine.version:
+    if not engine.wide:
         raise SchemaError(
             "clickhouse.no_version",
             f"{table}: its engine is {engine.name} without a version of 64 bits, and rows are "

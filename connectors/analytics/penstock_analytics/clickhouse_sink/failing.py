@@ -18,7 +18,7 @@ from penstock_connector import (
     SchemaError,
 )
 
-_CODE: Final = re.compile(r"Code: (\d+)\. ")
+_CODE: Final = re.compile(r"Code: (\d+)[.,] (?:e\.displayText\(\) = )?")
 _TAIL: Final = re.compile(
     r"\s*\(version [\d.]+.*|\s*Stack trace:.*|: While executing .*", re.DOTALL
 )

@@ -108,6 +108,8 @@ def cast(values: pa.Array, limit: Limit) -> pa.Array:
     """Return values as a column's type, exactly or not at all."""
     source, to = values.type, limit.type
     assert to is not None  # noqa: S101 - `limit` gives one to each column
+    if is_kind.is_nested(source):  # Arrow casts what a slice leaves out, too
+        values = values.take(pa.array(range(len(values)), pa.int64()))
     if is_kind.is_duration(source):
         values = values.cast(pa.duration("us")).cast(pa.int64())
     elif is_kind.is_time(source):

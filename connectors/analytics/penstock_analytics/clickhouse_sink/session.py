@@ -52,7 +52,7 @@ class Session:
         Raises:
             ConfigError: `clickhouse.too_old`.
         """
-        version = str(self.query("SELECT version()")[0][0])
+        version = str(self._rows("SELECT version()", plain=True)[0][0])
         parts = version.split(".")
         if not parts[0].isdigit() or tuple(int(one) for one in parts[:2]) < _OLDEST:
             raise ConfigError(
@@ -69,7 +69,10 @@ class Session:
         Raises:
             RetriableError: `clickhouse.answer`: what came is no JSON of ClickHouse.
         """
-        body = self._ask({}, f"{sql} FORMAT JSONCompact".encode())
+        return self._rows(sql)
+
+    def _rows(self, sql: str, *, plain: bool = False) -> list[Row]:
+        body = self._ask({}, f"{sql} FORMAT JSONCompact".encode(), plain=plain)
         try:
             rows: list[Row] = json.loads(body)["data"]
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -92,14 +95,28 @@ class Session:
         if client is not None:
             client.close()
 
-    def _ask(self, parameters: Mapping[str, str], body: bytes, *, ours: bool = False) -> bytes:
-        """Return the body of an answer. `ours`: it must be ClickHouse's, though it says nothing."""
+    def _ask(
+        self,
+        parameters: Mapping[str, str],
+        body: bytes,
+        *,
+        ours: bool = False,
+        plain: bool = False,
+    ) -> bytes:
+        """Return the body of an answer.
+
+        Args:
+            parameters: Those of the URL.
+            body: That of the request.
+            ours: The answer must be ClickHouse's, though it says nothing.
+            plain: No settings are sent: an old server does not know them all.
+        """
         import httpx  # noqa: PLC0415 - 60 ms, and only tasks need it
 
         deadline = time.monotonic() + self._config.timeout
         answer = bytearray()
-        settings = {**_ALWAYS, **self._config.settings, **parameters}
-        settings["max_execution_time"] = str(max(1, round(self._config.timeout)))
+        limit = {"max_execution_time": str(max(1, round(self._config.timeout)))}
+        settings = {} if plain else {**_ALWAYS, **self._config.settings, **limit, **parameters}
         try:
             with self._opened().stream("POST", "/", params=settings, content=body) as response:
                 for part in response.iter_bytes():

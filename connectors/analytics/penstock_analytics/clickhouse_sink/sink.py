@@ -103,6 +103,7 @@ class ClickHouseSink(TableSink[ClickHouseSinkConfig, _Way]):
         session = Session(config)
         try:
             config.connection_retry.call(session.require_version, time.sleep)
+            session.query("SELECT 1")  # with the settings of the configuration
         finally:
             session.close()
 
@@ -313,9 +314,10 @@ class ClickHouseSink(TableSink[ClickHouseSinkConfig, _Way]):
 
 def _waiting(one: Step, error: ConnectorError) -> ConnectorError:
     """Return an error of a committed step, with what can be done for its rows."""
-    if one.staging:
-        error.fix = (
-            f"{error.fix} The rows of {one.table} wait in {one.staging}: repair {one.table} and "
-            f"they are written; or give them up: DROP TABLE {one.staging}"
-        )
-    return error
+    if not one.staging:
+        return error
+    fix = (
+        f"{error.fix} The rows of {one.table} wait in {one.staging}: repair {one.table} and they "
+        f"are written; or give them up: DROP TABLE {one.staging}"
+    )
+    return type(error)(error.code, error.message, fix=fix)

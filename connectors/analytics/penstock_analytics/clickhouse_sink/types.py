@@ -72,8 +72,6 @@ def column_type(of: pa.Field, *, key: bool = False, structs_as_json: bool = Fals
         native = "UUID"
     elif exact and int(exact[2]) <= int(exact[1]) <= DIGITS_MOST:
         native = f"Decimal({exact[1]}, {exact[2]})"
-    elif is_kind.is_dictionary(of.type) and is_kind.is_string(of.type.value_type):
-        return "LowCardinality(String)" if key else "LowCardinality(Nullable(String))"
     elif is_kind.is_struct(of.type) and structs_as_json:
         native = "JSON"
     else:

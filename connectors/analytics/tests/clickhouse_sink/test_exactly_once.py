@@ -39,27 +39,28 @@ CASES = [
 @pytest.mark.parametrize(("keys", "at"), CASES)
 def test_a_killed_plugin_loses_and_repeats_nothing(place, keys, at):
     at = at.replace("{d}", place.database)
-    order = {"config": place.config(**keys), "epoch": 1, "until": 4, "txn": 3, "at": at}
+    order = {"config": place.config(**keys), "epoch": 1, "until": 2, "txn": 2, "at": at}
     done = subprocess.run(
         [sys.executable, "-P", clickhouse_life.__file__, json.dumps(order)],
         capture_output=True, text=True, timeout=120, check=False, env=ENVIRONMENT,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
-    Life(place.config(**keys), 2).run(5)
-    assert place.rows("log", "id", "id, txn") == [(n, n // 10) for n in range(10, 60)]
-    txns = [5] if "insert_mode" in keys else range(1, 6)
+    Life(place.config(**keys), 2).run(3)
+    assert place.rows("log", "id", "id, txn") == [(n, n // 10) for n in range(10, 40)]
+    txns = [3] if "insert_mode" in keys else range(1, 4)
     found = place.rows("state", "id, txn", "id, txn")
     assert found == [(n, txn) for n in range(10) for txn in txns]
     assert place.staging_tables() == []
 
 
-@pytest.mark.parametrize("statement", ["penstock_commits", "penstock_staging", ".`t`"])
-@pytest.mark.parametrize("what", ["drop", "252", "241", "http 503", "http 429", "page"])
+@pytest.mark.parametrize("statement", ["penstock_commits", "penstock_staging", "t` (`id`)"])
+@pytest.mark.parametrize("what", ["drop", "252", "http 503", "page"])
 def test_what_passes_is_tried_again_and_doubles_nothing(place, statement, what):
     with place.task() as task:
         task.write([{"id": 0}], dataset="t")
         for when in ("before", "after"):
-            place.server.fault(statement, when, what, times=2)
+            begin = f"^INSERT INTO `{place.database}`.`{statement}"
+            place.server.fault(begin, when, what, times=2)
         task.write([{"id": n} for n in range(1, 50)], dataset="t")
         task.close()
     assert place.rows("t", "id") == [(n,) for n in range(50)]
@@ -68,7 +69,7 @@ def test_what_passes_is_tried_again_and_doubles_nothing(place, statement, what):
 def test_a_server_with_too_many_parts_for_ever_is_the_end_of_the_task(place):
     with place.task(retryCount="2") as task:
         task.write([{"id": 0}], dataset="t")
-        place.server.fault("INSERT INTO `" + place.database + "`.`t`", "before", "252", times=99)
+        place.server.fault(f"^INSERT INTO `{place.database}`.`t`", "before", "252", times=99)
         with pytest.raises(RemoteError, match=r"clickhouse\.busy.*\[252\]"):
             task.write([{"id": 1}], dataset="t")
     place.server.clear()
@@ -79,12 +80,12 @@ def test_a_server_with_too_many_parts_for_ever_is_the_end_of_the_task(place):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("statement", ["penstock_staging", "penstock_commits", "SELECT c0"])
+@pytest.mark.parametrize("statement", ["penstock_staging", "penstock_commits", "t`"])
 def test_a_server_that_dies_and_comes_back(place, statement, when):
     keys = {"retry.backoff.ms": "20ms", "max.retries": "1", "connection.attempts": "1"}
     with place.task(**keys) as task:
         task.write([{"id": 0}], dataset="t")
-        place.server.fault(statement, when, "die")
+        place.server.fault(f"^INSERT INTO `{place.database}`.`{statement}", when, "die")
         with pytest.raises(RemoteError, match=r"clickhouse\.unreachable"):
             task.write([{"id": 1}], dataset="t")
     place.server.wait()
