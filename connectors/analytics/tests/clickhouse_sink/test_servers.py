@@ -176,7 +176,7 @@ def proxy(place):
 def test_requests_go_by_a_proxy(place, proxy):
     port, passed = proxy
     check(place, proxyType="http", proxyHost="127.0.0.1", proxyPort=str(port))
-    assert passed[0].startswith(f"POST http://127.0.0.1:{place.server.port}/?".encode())
+    assert passed[0].startswith(f"POST http://127.0.0.1:{place.server.port}/".encode())
 
 
 def test_a_proxy_that_is_not_there_is_told(place):
