@@ -162,13 +162,14 @@ class Session:
                     proxy=config.proxy or None,
                     trust_env=False,  # what a worker was started with decides nothing here
                     follow_redirects=False,
+                    event_hooks={"request": [self._name_the_server]},
                 )
-                if config.server_name:
-                    name = config.server_name
-                    self._client.event_hooks = {
-                        "request": [lambda request: request.extensions.update(sni_hostname=name)]
-                    }
             return self._client
+
+    def _name_the_server(self, request: httpx.Request) -> None:
+        """Ask for the certificate of another name than the host's, where that is wanted."""
+        if self._config.server_name:
+            request.extensions = {**request.extensions, "sni_hostname": self._config.server_name}
 
     def _tls(self) -> ssl.SSLContext | bool:
         if not self._config.place.tls:
