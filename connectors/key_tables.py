@@ -24,6 +24,7 @@ import penstock_rocketmq
 import penstock_builtin
 import penstock_databases
 import penstock_net
+import penstock_metrics
 import penstock_analytics
 import penstock_messaging
 import penstock_search
@@ -79,6 +80,7 @@ SPECS: Final[Mapping[str, pb.ConnectorSpec]] = {
             penstock_databases,
             penstock_kafka,
             penstock_net,
+            penstock_metrics,
             penstock_analytics,
             penstock_messaging,
             penstock_search,
