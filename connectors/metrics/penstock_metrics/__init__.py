@@ -1,0 +1,17 @@
+"""Metrics, in one plugin: `python -m penstock_metrics`.
+
+- `prometheus_sink`     rows as samples, by remote write
+- `remote_write`        the request of that protocol: series, labels, samples
+- `samples`             rows, or lines of text, as samples
+- `exposition`          the text formats of Prometheus and OpenMetrics
+- `web`                 a request and its answer, within a time and a size
+
+`plugin.toml` is the manifest by which a host finds them. The READMEs have every key.
+"""
+
+from penstock_metrics.prometheus_sink import PrometheusSink
+
+__all__ = ["CONNECTORS", "PrometheusSink"]
+
+CONNECTORS = (PrometheusSink,)
+"""What the plugin serves."""
