@@ -1,17 +1,20 @@
 """Metrics, in one plugin: `python -m penstock_metrics`.
 
+- `prometheus_source`   metrics of targets as rows, by scraping
 - `prometheus_sink`     rows as samples, by remote write
 - `remote_write`        the request of that protocol: series, labels, samples
 - `samples`             rows, or lines of text, as samples
 - `exposition`          the text formats of Prometheus and OpenMetrics
+- `rows`                the rows that sources of metrics give
 - `web`                 a request and its answer, within a time and a size
 
 `plugin.toml` is the manifest by which a host finds them. The READMEs have every key.
 """
 
 from penstock_metrics.prometheus_sink import PrometheusSink
+from penstock_metrics.prometheus_source import PrometheusSource
 
-__all__ = ["CONNECTORS", "PrometheusSink"]
+__all__ = ["CONNECTORS", "PrometheusSink", "PrometheusSource"]
 
-CONNECTORS = (PrometheusSink,)
+CONNECTORS = (PrometheusSource, PrometheusSink)
 """What the plugin serves."""

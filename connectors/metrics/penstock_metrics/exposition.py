@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 _SAMPLE: Final = (
     r"^[ \t]*(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)"
     r'(?:[ \t]*\{(?P<labels>(?:[^"{}]|"(?:[^"\\]|\\.)*")*)\}[ \t]*|[ \t]+)'
-    r"(?P<value>[^ \t#{}]+)(?:[ \t]+(?P<time>[^ \t#{}]+))?(?P<exemplar>[ \t]+#.*)?[ \t\r]*$"
+    r"(?P<value>[^ \t\r#{}]+)(?:[ \t]+(?P<time>[^ \t\r#{}]+))?(?P<exemplar>[ \t]+#.*)?[ \t\r]*$"
 )
 _NUMBER: Final = r"^(?i:[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity)?)|nan)$"
 _MILLISECONDS: Final = r"^-?\d{1,18}$"

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock_connector import ConfigError
+
 METRIC_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -128,6 +130,26 @@ def encode_labels(labels: Mapping[str, str]) -> bytes:
             pair = b"\n" + _text(name) + b"\x12" + _text(labels[name])
             parts += (b"\n", _varint(len(pair)), pair)
     return b"".join(parts)
+
+
+def labels_of(texts: Sequence[str]) -> dict[str, str]:
+    """Return the labels of the key `labels`.
+
+    Raises:
+        ConfigError: `config.invalid_value`.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not LABEL_NAME.fullmatch(name) or name.startswith("__"):
+            raise ConfigError(
+                "config.invalid_value",
+                f"`labels` has {text[:60]!r}, which is no label",
+                fix="Write `name=value`, with commas between.",
+                config_path="labels",
+            )
+        found[name] = value
+    return found
 
 
 def _samples(times: Times, values: Values) -> bytes:

@@ -320,6 +320,8 @@ class WebClient:
                     fix="Raise `response.max.bytes`, or give an address that answers less.",
                 )
             parts.append(plain)
+        if answer.length or (unpack is not None and not unpack.eof):
+            raise http.client.IncompleteRead(b"")  # reading by parts does not tell
         return b"".join(parts)
 
     def _failure(self, error: Exception) -> ConnectorError:

@@ -49,4 +49,4 @@ def test_started_by_hand_it_says_how_it_is_run():
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert ended.returncode == 1
-    assert "prometheus-sink" in ended.stderr
+    assert "prometheus-source" in ended.stderr

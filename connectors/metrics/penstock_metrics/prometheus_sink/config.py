@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock_connector import CompatibilityKey, key
 from penstock_connector.connection import Retry
-from penstock_metrics.remote_write import LABEL_NAME, METRIC_NAME
+from penstock_metrics.remote_write import LABEL_NAME, METRIC_NAME, labels_of
 from penstock_metrics.samples import SampleRules
 from penstock_metrics.web import WebKeys, address_of, invalid, missing
 
@@ -133,13 +133,7 @@ class PrometheusSinkConfig(WebKeys):
 
     def fixed_labels(self) -> dict[str, str]:
         """Return the labels of all samples."""
-        found: dict[str, str] = {}
-        for text in self.labels:
-            name, equals, value = text.partition("=")
-            if not equals or not LABEL_NAME.fullmatch(name) or name.startswith("__"):
-                raise invalid("labels", f"has {text[:60]!r}: write `name=value`")
-            found[name] = value
-        return found
+        return labels_of(self.labels)
 
     def rules(self) -> SampleRules:
         """Return which columns make a sample."""
