@@ -36,7 +36,7 @@ def test_the_overview_leads_to_every_connector(connector):
 
 def test_every_code_of_an_error_is_in_the_readme():
     sources = "".join(file.read_text(encoding="utf-8") for file in FOLDER.rglob("*.py"))
-    codes = set(re.findall(rf'"({CODE})"', sources))
+    codes = set(re.findall(rf'["\[]({CODE})["\]]', sources))
     keys = {key.name for connector in CONNECTORS for key in spec_of(connector).config_keys}
     known = {"prometheus.listener.url", "prometheus.scrape.url", "metrics.py"}
     told = set(re.findall(rf"`({CODE})`", README.split("## Errors")[1]))
