@@ -1,6 +1,7 @@
 """Metrics, in one plugin: `python -m penstock_metrics`.
 
 - `prometheus_source`   metrics of targets as rows, by scraping
+- `statsd_source`       metrics that applications send, as rows
 - `prometheus_sink`     rows as samples, by remote write
 - `remote_write`        the request of that protocol: series, labels, samples
 - `samples`             rows, or lines of text, as samples
@@ -13,8 +14,9 @@
 
 from penstock_metrics.prometheus_sink import PrometheusSink
 from penstock_metrics.prometheus_source import PrometheusSource
+from penstock_metrics.statsd_source import StatsdSource
 
-__all__ = ["CONNECTORS", "PrometheusSink", "PrometheusSource"]
+__all__ = ["CONNECTORS", "PrometheusSink", "PrometheusSource", "StatsdSource"]
 
-CONNECTORS = (PrometheusSource, PrometheusSink)
+CONNECTORS = (PrometheusSource, StatsdSource, PrometheusSink)
 """What the plugin serves."""
