@@ -52,6 +52,7 @@ class PrometheusSource(Source[PrometheusSourceConfig]):
         self._due = dict.fromkeys(urls, now)
         self._running: set[str] = set()
         self._down: set[str] = set()
+        self._defect: Exception | None = None
         self._done: deque[Scrape] = deque()  # one of each target at most
         self._ready = threading.Event()
         self._pool = ThreadPoolExecutor(min(self.config.parallel, len(urls) or 1), "scrape")
@@ -60,6 +61,8 @@ class PrometheusSource(Source[PrometheusSourceConfig]):
     def read_batch(self) -> Batch | None:
         """Return the rows of a scrape that has ended."""
         self._ready.clear()
+        if self._defect is not None:
+            raise self._defect
         self._begin()
         if not self._done:
             return None
@@ -114,7 +117,10 @@ class PrometheusSource(Source[PrometheusSourceConfig]):
             self._pool.submit(self._scrape, url)
 
     def _scrape(self, url: str) -> None:
-        self._done.append(self._targets[url].scrape())
+        try:
+            self._done.append(self._targets[url].scrape())
+        except Exception as error:  # noqa: BLE001 - told by the thread of the task
+            self._defect = error
         self._ready.set()
 
     def _tell(self, scrape: Scrape) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from penstock_connector import ConfigError
+from penstock_connector import ConfigError, RetriableError
 from penstock_metrics.statsd_source.config import StatsdSourceConfig
 
 _log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class Receiver:
         self._blocks: list[bytes] = []
         self._size = self.dropped = self.refused = 0
         self._ending = threading.Event()
+        self._failure: Exception | None = None
         self._selector = selectors.DefaultSelector()
         self._rests: dict[socket.socket, bytes] = {}
         self._socket = listening_socket(config)
@@ -48,7 +49,17 @@ class Receiver:
         self._thread.start()
 
     def take(self) -> bytes:
-        """Return what was received, as lines."""
+        """Return what was received, as lines.
+
+        Raises:
+            RetriableError: `statsd.failed`; nothing more is received.
+        """
+        if self._failure is not None:
+            raise RetriableError(
+                "statsd.failed",
+                f"receiving at {self._config.listen_host}:{self.port} ended: {self._failure}",
+                fix="The task listens again; look at the network of the worker.",
+            )
         with self._lock:
             blocks, self._blocks, self._size = self._blocks, [], 0
         return b"\n".join(blocks)
@@ -62,6 +73,13 @@ class Receiver:
         self._selector.close()
 
     def _run(self) -> None:
+        try:
+            self._receive()
+        except Exception as error:  # noqa: BLE001 - told by the thread of the task
+            self._failure = error
+            self._ready()
+
+    def _receive(self) -> None:
         udp = self._config.protocol == "udp"
         while not self._ending.is_set():
             if not udp and self._full():
