@@ -30,6 +30,7 @@ class Nobody:
     """What the config service says of a connector that is not alive."""
 
     connector: Connector | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True)

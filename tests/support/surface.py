@@ -29,6 +29,6 @@ when it is read.
 
 OF_MANY = frozenset(
     {"GET /connectors", "GET /allocated/connectors", "GET /allocated/tasks", "GET /v1/status",
-     "GET /metrics"}
+     "GET /v1/kept-offsets", "GET /metrics"}
 )  # fmt: skip
 """Routes that tell of many connectors: each person is told of those that he may look at."""

@@ -87,8 +87,12 @@ def _describe_changes(noun: NounParser) -> None:
     )
     set_keys.add_argument("pairs", nargs="+", metavar="KEY=VALUE", help="keys with their values")
     delete = noun.add_verb("delete", "delete a connector", _delete, name=CONNECTOR)
-    delete.add_argument(
+    offsets = delete.add_mutually_exclusive_group()
+    offsets.add_argument(
         "--offsets", action="store_true", help="delete its offsets, too; stop it first"
+    )
+    offsets.add_argument(
+        "--keep-offsets", action="store_true", help="the next connector of this name takes them up"
     )
 
 
@@ -212,7 +216,8 @@ def _set_keys(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
 
 
 def _delete(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
-    query = {"offsets": "delete"} if arguments.offsets else None
+    wanted = "delete" if arguments.offsets else "keep" if arguments.keep_offsets else ""
+    query = {"offsets": wanted} if wanted else None
     gateway.send("DELETE", url_path("connectors", arguments.name), query=query)
     return _print_done(arguments, "delete")
 

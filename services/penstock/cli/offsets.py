@@ -48,6 +48,11 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         "history", "the offsets that a partition had, newest first", _history, name=CONNECTOR
     )
     history.add_argument("partition", help="a JSON object, as `get -o json` prints it")
+    noun.add_verb("kept", "deleted connectors whose offsets are kept for their namesakes", _kept)
+    purge = noun.add_verb(
+        "purge", "let the next connector of a deleted one's name begin anew", _purge
+    )
+    purge.add_argument("name", help="name of the deleted connector, as `kept` lists it")
 
 
 def _get(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
@@ -100,6 +105,20 @@ def _history(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     path = url_path("v1", "connectors", arguments.name, "offsets", "history")
     found = gateway.get(path, partition=arguments.partition)
     print_value(arguments.output, found, found["versions"])
+    return 0
+
+
+def _kept(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    found = gateway.get("/v1/kept-offsets")["kept"]
+    if not found:
+        print("no offsets are kept", file=sys.stderr)
+    print_value(arguments.output, found, found)
+    return 0
+
+
+def _purge(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    gateway.send("DELETE", url_path("v1", "kept-offsets", arguments.name))
+    print_value(arguments.output, {"name": arguments.name, "done": "purge"}, [])
     return 0
 
 

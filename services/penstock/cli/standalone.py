@@ -21,7 +21,7 @@ from penstock.gateway.app import build_app
 from penstock.gateway.clients import Processes, ServiceClients, Workers
 from penstock.gateway.http_server import serve
 from penstock.gateway.listeners import certificate_from_settings, listeners_from_settings
-from penstock.gateway.routes.connectors import topic_tracking_from_settings
+from penstock.gateway.routes.connectors import connector_rules_from_settings
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Severity
 from penstock.pipeline_files.connector_file import is_connector, read_connector
@@ -121,7 +121,7 @@ async def serve_rest_api(node: Node, values: Mapping[str, Any]) -> AsyncIterator
         stack.push_async_callback(guard.close)
         stack.push_async_callback(workers.close)
         stack.push_async_callback(processes.close)
-        app = build_app(clients, "standalone", guard, topic_tracking_from_settings(values))
+        app = build_app(clients, "standalone", guard, connector_rules_from_settings(values))
         yield await stack.enter_async_context(
             serve(app, listeners, certificate_from_settings(values))
         )

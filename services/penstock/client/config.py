@@ -15,6 +15,7 @@ from penstock.model.connector import (
     ConnectorList,
     ConnectorsChanged,
     FoundConnector,
+    KeptOffsets,
     RestartRequest,
     Revision,
     TargetState,
@@ -27,6 +28,7 @@ from penstock.wire.config import (
     CONNECTORS_CHANGED,
     DIFFERENCE,
     FOUND_CONNECTOR,
+    KEPT_OFFSETS,
     LOG_LEVEL,
     RESTART,
     REVISION,
@@ -125,10 +127,31 @@ class ConfigClient(ServiceClient):
                 return
             request.page_token = answer.next_page_token
 
-    async def delete(self, name: str, expected_revision: int = 0) -> None:
-        """Delete a connector. Its offsets are kept."""
-        request = pb.DeleteConnectorRequest(name=name, expected_revision=expected_revision)
+    async def delete(
+        self, name: str, expected_revision: int = 0, *, keep_offsets: bool = False
+    ) -> None:
+        """Delete a connector. With `keep_offsets` the next one of its name goes on from them."""
+        request = pb.DeleteConnectorRequest(
+            name=name, expected_revision=expected_revision, keep_offsets=keep_offsets
+        )
         await self._call("config.delete", self._stub.DeleteConnector, request, idempotent=False)
+
+    async def list_kept_offsets(self) -> tuple[KeptOffsets, ...]:
+        """Return the deleted connectors whose offsets are kept, ordered by name."""
+        answer = await self._call(
+            "config.list_kept", self._stub.ListKeptOffsets, pb.ListKeptOffsetsRequest()
+        )
+        return tuple(map(KEPT_OFFSETS.from_proto, answer.kept))
+
+    async def purge_kept_offsets(self, name: str) -> None:
+        """Let the next connector of a name begin anew.
+
+        Raises:
+            ConfigError: `config.nothing_kept`.
+        """
+        request = pb.PurgeKeptOffsetsRequest(name=name)
+        method = self._stub.PurgeKeptOffsets
+        await self._call("config.purge_kept", method, request, idempotent=False)
 
     async def set_target_state(self, name: str, state: TargetState) -> Connector:
         """Set whether a connector should run. Returns what is stored."""

@@ -13,7 +13,7 @@ from penstock.gateway.app import build_app
 from penstock.gateway.clients import Processes, ServiceClients, Workers
 from penstock.gateway.http_server import serve
 from penstock.gateway.listeners import certificate_from_settings, listeners_from_settings
-from penstock.gateway.routes.connectors import topic_tracking_from_settings
+from penstock.gateway.routes.connectors import connector_rules_from_settings
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ async def gateway(settings: InstanceSettings) -> None:
         instance.stack.push_async_callback(guard.close)
         clients = ServiceClients(config, offset, scheduler, workers, processes)
         app = build_app(
-            clients, settings.etcd.cluster, guard, topic_tracking_from_settings(settings.values)
+            clients, settings.etcd.cluster, guard, connector_rules_from_settings(settings.values)
         )
         for url in await enter(serve(app, listeners, certificate_from_settings(settings.values))):
             log.info("REST at %s", url)

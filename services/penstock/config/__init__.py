@@ -6,6 +6,7 @@
 - `topics`      the topics of which connectors have rows
 - `log_levels`  the log levels of every instance of a service
 - `deletions`   deletes what belongs to deleted connectors, also in external systems
+- `kept_offsets` offsets of deleted connectors that a connector of the same name takes up
 - `service`     the gRPC service; validates configurations with the help of a worker
 
 Invariant 10 is upheld here: versions and topics are stored by generation, never by name. All state

@@ -13,9 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from penstock.config import rules
-from penstock.config.deletions import delete_leftovers
+from penstock.config.deletions import delete_leftovers, delete_topics
+from penstock.config.kept_offsets import (
+    KeptEntry,
+    keep_puts,
+    purge_kept_offsets,
+    read_kept,
+    take_up_puts,
+)
 from penstock.config.records import (
     CONNECTOR_PREFIX,
+    KEPT_PREFIX,
     StoredConnector,
     connector_key,
     connector_name,
@@ -25,6 +33,7 @@ from penstock.config.records import (
     encode_connector,
     encode_revision,
     generation_key,
+    kept_key,
     revision_key,
     revision_prefix,
 )
@@ -116,6 +125,14 @@ class Connectors:
             return found if exists else None, revision
         return await self._search_generation(generation)
 
+    async def is_kept(self, generation: str) -> bool:
+        """Return whether a connector may have this generation again: it is deleted, and its offsets
+        are kept; or a namesake has just taken them up.
+        """
+        key = generation_key(generation)
+        entry = (await self._store.get(key)).get(key)
+        return entry is not None  # a deletion that does not keep the offsets deletes the key
+
     async def read_page(
         self, prefix: str = "", after: str = "", size: int = MAX_PAGE_SIZE
     ) -> ConnectorPage:
@@ -143,9 +160,7 @@ class Connectors:
         rules.check_config(new.name, new.config)
 
         async def _attempt() -> StoredConnector:
-            existing = await self._find(new.name)
-            created = rules.create_connector(existing, new, new_generation(), self._clock())
-            return await self._write_version(created, RevisionCause.CREATED)
+            return await self._create(new, *await self._find_with_kept(new.name))
 
         return await retry_on_conflict(_attempt)
 
@@ -155,11 +170,10 @@ class Connectors:
         rules.check_config(new.name, new.config)
 
         async def _attempt() -> tuple[StoredConnector, bool]:
-            existing = await self._find(new.name)
+            existing, kept = await self._find_with_kept(new.name)
             if existing is None and expected_revision == 0:
                 first = replace(new, target_state=TargetState.RUNNING)
-                created = rules.create_connector(None, first, new_generation(), self._clock())
-                return await self._write_version(created, RevisionCause.CREATED), True
+                return await self._create(first, None, kept), True
             existing = existing or await self.get(new.name)
             rules.check_revision(existing, expected_revision)
             return await self._change(existing, new, RevisionCause.PUT)
@@ -228,6 +242,45 @@ class Connectors:
 
         return await retry_on_conflict(_attempt)
 
+    async def keep(self, name: str, expected_revision: int) -> Connector:
+        """Delete a connector, and keep its offsets for the next one of its name; returns it.
+
+        That one takes up its generation, so whatever is stored under it stays, and so do its
+        resources in external systems.
+
+        Raises:
+            ConfigError: `config.too_many_kept`.
+        """
+
+        async def _attempt() -> Connector:
+            existing, before = await self._find_with_kept(name)
+            existing = existing or await self.get(name)
+            rules.check_revision(existing, expected_revision)
+            count = await self._store.range(KEPT_PREFIX, limit=rules.MAX_KEPT_OFFSETS)
+            rules.check_kept_count(name, len(count.entries))
+            checks = [
+                Check(connector_key(name), existing.entry_revision),
+                Check(kept_key(name), before.revision),
+            ]
+            await faults.reach("config.storing")
+            await self._store.write(checks, keep_puts(existing, before, self._clock()))
+            await faults.reach("config.stored")
+            return existing.connector
+
+        kept = await retry_on_conflict(_attempt)
+        await delete_topics(self._store, kept.generation)
+        return kept
+
+    async def purge(self, name: str) -> Connector:
+        """Delete a connector whose offsets are kept for good; returns it.
+
+        Raises:
+            ConfigError: `config.nothing_kept`.
+        """
+        purged = await retry_on_conflict(lambda: purge_kept_offsets(self._store, name))
+        await delete_leftovers(self._store, purged.generation)
+        return purged
+
     async def delete(self, name: str, expected_revision: int) -> Connector:
         """Delete a connector with its versions; returns it.
 
@@ -263,10 +316,26 @@ class Connectors:
             more, revision = page.more, page.revision
         return None, revision
 
-    async def _find(self, name: str) -> StoredConnector | None:
-        key = connector_key(name)
-        entry = (await self._store.get(key)).get(key)
-        return None if entry is None else decode_connector(entry)
+    async def _find_with_kept(self, name: str) -> tuple[StoredConnector | None, KeptEntry]:
+        """Return a connector, and what is kept of a deleted one of its name, of one revision."""
+        found = await self._store.get(connector_key(name), kept_key(name))
+        entry = found.get(connector_key(name))
+        kept = await read_kept(self._store, found.get(kept_key(name)))
+        return None if entry is None else decode_connector(entry), kept
+
+    async def _create(
+        self, new: Connector, existing: StoredConnector | None, kept: KeptEntry
+    ) -> StoredConnector:
+        """Write a new connector. It takes up what is kept, or no other writer kept anything."""
+        created = rules.create_connector(
+            existing, new, new_generation(), self._clock(), kept.connector
+        )
+        return await self._write_version(
+            created,
+            RevisionCause.CREATED,
+            checks=[Check(kept_key(new.name), kept.revision)],
+            more=take_up_puts(kept),
+        )
 
     async def _find_with_revision(self, name: str) -> tuple[StoredConnector | None, int]:
         key = connector_key(name)
@@ -285,7 +354,13 @@ class Connectors:
         return await self._write_version(changed, cause, restored), True
 
     async def _write_version(
-        self, new: StoredConnector, cause: RevisionCause, restored: int = 0
+        self,
+        new: StoredConnector,
+        cause: RevisionCause,
+        restored: int = 0,
+        *,
+        checks: Sequence[Check] = (),
+        more: Sequence[Put] = (),
     ) -> StoredConnector:
         """Write a connector with its new version, and delete the oldest version."""
         connector = new.connector
@@ -293,19 +368,21 @@ class Connectors:
         version = Revision(
             number, 0, new.updated_at, cause, restored, connector.kind, connector.config
         )
-        more: list[Put] = [(revision_key(generation, number), encode_revision(version))]
-        if number == 1:
-            more.append((generation_key(generation), connector.name.encode()))
+        puts: list[Put] = [*more, (revision_key(generation, number), encode_revision(version))]
+        if cause is RevisionCause.CREATED:
+            puts.append((generation_key(generation), connector.name.encode()))
         if number > MAX_REVISIONS:
-            more.append((revision_key(generation, number - MAX_REVISIONS), None))
-        return await self._write(new, more)
+            puts.append((revision_key(generation, number - MAX_REVISIONS), None))
+        return await self._write(new, puts, checks)
 
-    async def _write(self, new: StoredConnector, more: Collection[Put] = ()) -> StoredConnector:
+    async def _write(
+        self, new: StoredConnector, more: Sequence[Put] = (), checks: Sequence[Check] = ()
+    ) -> StoredConnector:
         """Write a connector over the entry that it was made from."""
         key = connector_key(new.connector.name)
         await faults.reach("config.storing")
         revision = await self._store.write(
-            [Check(key, new.entry_revision)], [(key, encode_connector(new)), *more]
+            [Check(key, new.entry_revision), *checks], [(key, encode_connector(new)), *more]
         )
         await faults.reach("config.stored")
         return new.at_revision(revision)

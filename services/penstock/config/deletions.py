@@ -22,6 +22,7 @@ from penstock.config.records import (
     connector_key,
     decode_connector,
     deleted_key,
+    kept_key,
     revision_prefix,
     topic_prefix,
 )
@@ -51,6 +52,16 @@ async def delete_leftovers(store: Store, generation: str) -> None:
             await delete_prefix(store, prefix(generation))
     except PenstockError as error:
         log.warning("entries of generation %s will be deleted later: %s", generation, error)
+
+
+async def delete_topics(store: Store, generation: str) -> None:
+    """Delete the topics of a deleted connector whose offsets are kept, as far as that succeeds: a
+    later reset deletes the rest, and topics that are still used come back.
+    """
+    try:
+        await delete_prefix(store, topic_prefix(generation))
+    except PenstockError as error:
+        log.warning("the topics of generation %s are still shown: %s", generation, error)
 
 
 async def resume_deletions(store: Store) -> list[Connector]:
@@ -149,9 +160,11 @@ class ResourceRemover:
             )
 
     async def _remove(self, connector: Connector) -> None:
-        key = connector_key(connector.name)
-        if self._worker is None or (await self._store.get(key)).get(key) is not None:
-            return  # a connector of the same name exists, and most likely owns the same resources
+        keys = connector_key(connector.name), kept_key(connector.name)
+        if self._worker is None or await self._store.get(*keys):
+            # a connector of the same name exists, or may be created and go on from the offsets of a
+            # deleted one: most likely it owns the same resources
+            return
         applied = await self._worker.apply(connector, ApplyAction.DELETE)
         for diagnostic in applied.diagnostics:
             log.warning("connector %s: %s", connector.name, error_from_diagnostic(diagnostic))

@@ -7,6 +7,8 @@
 | `revision/<generation>/<version>` | a version of its configuration |
 | `topic/<generation>/<topic>` | empty: the connector has rows of the topic |
 | `gone/<generation>` | a deleted connector, until all that belongs to it is deleted |
+| `kept/<name>` | a deleted connector whose offsets the next one of this name takes up |
+| `kept-connector/<generation>` | that connector, as it was stored |
 | `loglevel/<service>/<logger>` | a log level |
 
 Everything that belongs to a connector is keyed by its generation (invariant 10). Its name is a key
@@ -22,6 +24,7 @@ from typing import Any, Final
 from penstock.model.connector import (
     Connector,
     ConnectorKind,
+    KeptOffsets,
     RestartRequest,
     Revision,
     RevisionCause,
@@ -31,13 +34,16 @@ from penstock.store.port import Entry
 
 CONNECTOR_PREFIX: Final = "connector/"
 DELETED_PREFIX: Final = "gone/"
+KEPT_PREFIX: Final = "kept/"
 LOG_LEVEL_PREFIX: Final = "loglevel/"
 
 KEY_PREFIXES: Final = (
     CONNECTOR_PREFIX,
     DELETED_PREFIX,
+    KEPT_PREFIX,
     LOG_LEVEL_PREFIX,
     "generation/",
+    "kept-connector/",
     "revision/",
     "topic/",
 )
@@ -103,6 +109,16 @@ def deleted_key(generation: str) -> str:
     return DELETED_PREFIX + generation
 
 
+def kept_key(name: str) -> str:
+    """Return the key of the kept offsets of a name."""
+    return KEPT_PREFIX + name
+
+
+def kept_connector_key(generation: str) -> str:
+    """Return the key of a deleted connector whose offsets are kept."""
+    return f"kept-connector/{generation}"
+
+
 def log_level_key(service: str, logger: str) -> str:
     """Return the key of a log level."""
     return f"{LOG_LEVEL_PREFIX}{service}/{logger}"
@@ -147,6 +163,29 @@ def decode_connector(entry: Entry) -> StoredConnector:
         secret_keys=tuple(document.get("secret_keys", ())),
     )
     return StoredConnector(connector, document["updated_at"], entry.revision)
+
+
+def encode_kept(kept: KeptOffsets) -> bytes:
+    """Return the stored form of kept offsets. The name is that of the key."""
+    document = {
+        "kind": kept.kind.name,
+        "generation": kept.generation,
+        "connector_class": kept.connector_class,
+        "kept_at": kept.kept_at,
+    }
+    return _to_json(document)
+
+
+def decode_kept(entry: Entry) -> KeptOffsets:
+    """Return the kept offsets of an entry."""
+    document = json.loads(entry.value)
+    return KeptOffsets(
+        entry.key.removeprefix(KEPT_PREFIX),
+        ConnectorKind[document["kind"]],
+        document["generation"],
+        document["connector_class"],
+        document["kept_at"],
+    )
 
 
 def encode_revision(revision: Revision) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -13,6 +14,9 @@ from penstock.model.errors import ConfigError, RetriableError, nearest_names
 
 MAX_NAME_LENGTH: Final = 200
 """Characters of a name. It is in every log line, label and path about the connector."""
+
+MAX_KEPT_OFFSETS: Final = 1000
+"""Deleted connectors whose offsets are kept for their namesakes (invariant 12)."""
 
 MAX_RESTART_REQUESTS: Final = 256
 """Restart requests of a connector that are kept (invariant 12): some 20 KiB, beside 512 KiB of
@@ -73,12 +77,19 @@ def check_config(name: str, config: Mapping[str, str]) -> None:
 
 
 def create_connector(
-    existing: StoredConnector | None, new: Connector, generation: str, now: float
+    existing: StoredConnector | None,
+    new: Connector,
+    generation: str,
+    now: float,
+    kept: Connector | None = None,
 ) -> StoredConnector:
-    """Return a new connector.
+    """Return a new connector, under `generation`; under that of `kept`, a deleted connector of its
+    name, when the offsets of that are kept.
+
+    Its versions and restart requests are counted on: the scheduler may not have seen the deletion.
 
     Raises:
-        ConfigError: `config.exists`.
+        ConfigError: `config.exists`, `config.kept_kind`.
     """
     if existing is not None:
         raise ConfigError(
@@ -88,7 +99,55 @@ def create_connector(
             config_path="name",
         )
     created = replace(new, generation=generation, revision=0, version=1, restarts=())
+    if kept is None:
+        return StoredConnector(created, now)
+    if ConnectorKind.UNSPECIFIED not in {kept.kind, new.kind} and kept.kind is not new.kind:
+        raise ConfigError(
+            "config.kept_kind",
+            f"the kept offsets of {new.name} are those of a {kept.kind.name.lower()}, and it would "
+            f"be a {new.kind.name.lower()}",
+            fix=f"Purge them with `penstock offsets purge {shlex.quote(new.name)}`, or choose "
+            "another name.",
+            config_path="name",
+        )
+    created = replace(
+        created,
+        generation=kept.generation,
+        kind=new.kind or kept.kind,
+        version=kept.version + 1,
+        restarts=kept.restarts,
+        secret_keys=tuple(sorted({*kept.secret_keys, *new.secret_keys})),
+    )
     return StoredConnector(created, now)
+
+
+def check_kept_count(name: str, count: int) -> None:
+    """Refuse to keep the offsets of one more connector.
+
+    Raises:
+        ConfigError: `config.too_many_kept`.
+    """
+    if count >= MAX_KEPT_OFFSETS:
+        raise ConfigError(
+            "config.too_many_kept",
+            f"the offsets of {name} cannot be kept: those of {count} deleted connectors are, the "
+            f"limit is {MAX_KEPT_OFFSETS}",
+            fix="List them with `penstock offsets kept`, and purge those that no connector will "
+            "take up with `penstock offsets purge NAME`.",
+        )
+
+
+def nothing_kept(name: str, others: Iterable[str]) -> ConfigError:
+    """Return the error for a name without kept offsets, with similar names."""
+    near = nearest_names(name, others)
+    return ConfigError(
+        "config.nothing_kept",
+        f"no offsets are kept for {name[:200]!r}",
+        fix=f"Did you mean {' or '.join(near)}?"
+        if near
+        else "List those that are kept with `penstock offsets kept`.",
+        config_path="name",
+    )
 
 
 def change_config(existing: StoredConnector, new: Connector, now: float) -> StoredConnector:

@@ -18,6 +18,7 @@ from penstock.api.config.v1 import config_service_pb2_grpc as grpc_api
 from penstock.config import rules
 from penstock.config.connectors import MAX_PAGE_SIZE, ConnectorPage, Connectors, Revisions
 from penstock.config.deletions import ChangeApplier, ResourceRemover, resume_deletions
+from penstock.config.kept_offsets import list_kept_offsets
 from penstock.config.log_levels import LogLevels
 from penstock.config.records import CONNECTOR_PREFIX, StoredConnector, connector_name
 from penstock.config.topics import Topics
@@ -137,8 +138,10 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         """Return a connector, by name or by generation."""
         if request.generation and not request.name:
             found, revision = await self._connectors.find_generation(request.generation)
-            message = None if found is None else _connector_to_proto(found)
-            return pb.GetConnectorResponse(connector=message, revision=revision)
+            if found is None:
+                kept = await self._connectors.is_kept(request.generation)
+                return pb.GetConnectorResponse(revision=revision, kept=kept)
+            return pb.GetConnectorResponse(connector=_connector_to_proto(found), revision=revision)
         stored, revision = await self._connectors.get_with_revision(request.name)
         return pb.GetConnectorResponse(connector=_connector_to_proto(stored), revision=revision)
 
@@ -155,10 +158,30 @@ class ConfigService(grpc_api.ConfigServiceServicer):
     async def DeleteConnector(
         self, request: pb.DeleteConnectorRequest, context: Any
     ) -> pb.DeleteConnectorResponse:
-        """Delete a connector with its versions."""
+        """Delete a connector with its versions, or keep its offsets for the next of its name."""
+        if request.keep_offsets:
+            await self._connectors.keep(request.name, request.expected_revision)
+            return pb.DeleteConnectorResponse()
         deleted = await self._connectors.delete(request.name, request.expected_revision)
         await self._remover.start(deleted)
         return pb.DeleteConnectorResponse()
+
+    @unary_deadline(CALL_TIMEOUT_S)
+    async def ListKeptOffsets(
+        self, request: pb.ListKeptOffsetsRequest, context: Any
+    ) -> pb.ListKeptOffsetsResponse:
+        """Return the deleted connectors whose offsets are kept."""
+        found = await list_kept_offsets(self._store)
+        return pb.ListKeptOffsetsResponse(kept=map(wire.KEPT_OFFSETS.to_proto, found))
+
+    @unary_deadline(CALL_TIMEOUT_S)
+    async def PurgeKeptOffsets(
+        self, request: pb.PurgeKeptOffsetsRequest, context: Any
+    ) -> pb.PurgeKeptOffsetsResponse:
+        """Delete a connector whose offsets were kept for good."""
+        purged = await self._connectors.purge(request.name)
+        await self._remover.start(purged)
+        return pb.PurgeKeptOffsetsResponse()
 
     @unary_deadline(CALL_TIMEOUT_S)
     async def SetTargetState(

@@ -26,7 +26,15 @@ from penstock.gateway.rocketmq_connect import build_rocketmq_api
 from penstock.gateway.rocketmq_connect import is_change as is_rocketmq_change
 from penstock.gateway.routes import connectors, loggers, offsets, page, plugins, rocketmq, root
 from penstock.gateway.v1 import cluster as cluster_routes
-from penstock.gateway.v1 import dead_letters, events, history, live_streams, replay, validation
+from penstock.gateway.v1 import (
+    dead_letters,
+    events,
+    history,
+    kept_offsets,
+    live_streams,
+    replay,
+    validation,
+)
 from penstock.rpc.traces import server_span
 
 _DURATION: Final = get_meter("penstock").create_histogram(
@@ -95,6 +103,7 @@ NATIVE_ROUTERS: Final = (
     replay.router,
     cluster_routes.router,
     page.router,
+    kept_offsets.router,
 )
 """The routes that only Penstock has."""
 
@@ -103,15 +112,15 @@ def build_app(
     clients: ServiceClients,
     cluster: str,
     guard: Guard,
-    topic_tracking: connectors.TopicTracking | None = None,
+    rules: connectors.ConnectorRules | None = None,
 ) -> ASGIApp:
     """Return the application with its middleware.
 
     `clients` call the services of the cluster that is called `cluster`. `guard` authenticates the
     callers.
     """
-    ours: ASGIApp = AuditMiddleware(build_api(clients, cluster, guard, topic_tracking), is_change)
-    theirs: ASGIApp = AuditMiddleware(build_rocketmq_api(clients, guard), is_rocketmq_change)
+    ours: ASGIApp = AuditMiddleware(build_api(clients, cluster, guard, rules), is_change)
+    theirs: ASGIApp = AuditMiddleware(build_rocketmq_api(clients, guard, rules), is_rocketmq_change)
 
     ours, theirs = HeadMiddleware(ours, is_change), HeadMiddleware(theirs, is_rocketmq_change)
     if guard.origins:
@@ -133,7 +142,7 @@ def build_api(
     clients: ServiceClients | None,
     cluster: str,
     guard: Guard | None = None,
-    topic_tracking: connectors.TopicTracking | None = None,
+    rules: connectors.ConnectorRules | None = None,
 ) -> FastAPI:
     """Return the application without middleware. Without `clients` it has only the document."""
     app = FastAPI(
@@ -147,10 +156,7 @@ def build_api(
         dependencies=[Depends(refuse_other_listener), Depends(authorize)],
     )
     app.state.clients, app.state.cluster, app.state.was_healthy = clients, cluster, False
-    app.state.guard, app.state.tracking = (
-        guard or Guard(),
-        topic_tracking or connectors.TopicTracking(),
-    )
+    app.state.guard, app.state.rules = guard or Guard(), rules or connectors.ConnectorRules()
     app.state.levels, app.state.is_change = REQUIRED_LEVELS, is_change
     install_error_handlers(app)
     for router in (*KAFKA_ROUTERS, *NATIVE_ROUTERS):

@@ -59,6 +59,7 @@ _STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "http.other_listener": 404,
     "config.too_many_restarts": 429,
     "http.too_many": 429,
+    "config.nothing_kept": 404,
     "config.log_logger": 404,
     "config.revision_not_found": 404,
     "config.log_level": 404,
@@ -70,7 +71,9 @@ _STATUS_BY_CODE: Final[Mapping[str, int]] = {
 """Codes whose HTTP status does not follow from their class. For example, Kafka Connect returns 404
 for an unknown level or plugin."""
 
-_CODES_WITH_NAMES: Final = frozenset({"config.not_found", "scheduler.not_found"})
+_CODES_WITH_NAMES: Final = frozenset(
+    {"config.not_found", "config.nothing_kept", "scheduler.not_found"}
+)
 """Codes of errors whose fix suggests names of other connectors."""
 
 _TIMEOUT_CODES: Final = frozenset(

@@ -67,7 +67,8 @@ async def delete_all(request: Request, clients: Clients, caller: Caller) -> Resp
     """Delete all connectors."""
     found = await _all_of(request, clients, caller, Level.EDITOR)
     for one in found:
-        await _unless_gone(clients.config.delete(one.name, 0))
+        keep = request.app.state.rules.keeps_offsets
+        await _unless_gone(clients.config.delete(one.name, 0, keep_offsets=keep))
     names = ", ".join(one.name for one in found)
     return rocketmq.envelop(f"[{names}] connectors are deleted" if found else _none("deleted"))
 
@@ -138,9 +139,9 @@ async def create(
 
 
 @router.get("/connectors/{connector}/stop")
-async def delete(clients: Clients, connector: PathName) -> Response:
-    """Delete a connector."""
-    await clients.config.delete(connector, 0)
+async def delete(request: Request, clients: Clients, connector: PathName) -> Response:
+    """Delete a connector. Its offsets are kept where the gateway says so."""
+    await connectors.delete_connector(request, clients, connector)
     return rocketmq.envelop(f"Connector [{connector}] deleted successfully")
 
 
@@ -230,7 +231,9 @@ def _run_state(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def build_rocketmq_api(clients: ServiceClients, guard: Guard) -> FastAPI:
+def build_rocketmq_api(
+    clients: ServiceClients, guard: Guard, rules: connectors.ConnectorRules | None = None
+) -> FastAPI:
     """Return the application of these listeners."""
     app = FastAPI(
         title="Penstock",
@@ -243,6 +246,7 @@ def build_rocketmq_api(clients: ServiceClients, guard: Guard) -> FastAPI:
         dependencies=[Depends(authorize)],
     )
     app.state.clients, app.state.guard = clients, guard
+    app.state.rules = rules or connectors.ConnectorRules()
     app.state.levels, app.state.is_change = ROCKETMQ_LEVELS, is_change
     install_error_handlers(app)
     for kind, handler in list(app.exception_handlers.items()):

@@ -39,6 +39,13 @@ KEYS: Final = (
     ConfigKey("topic.tracking.enable", "boolean", True, doc="Show the topics of connectors."),
     ConfigKey("topic.tracking.allow.reset", "boolean", True, doc="Let users reset these topics."),
     ConfigKey(
+        "delete.keeps.offsets",
+        "boolean",
+        False,
+        doc="Whether DELETE of a connector keeps its offsets for the next one of its name, as Kafka "
+        "Connect does, where the request does not say it.",
+    ),
+    ConfigKey(
         "access.control.allow.origin",
         "list",
         (),

@@ -139,6 +139,19 @@ class Connector:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptOffsets:
+    """A deleted connector whose offsets a later connector of its name and kind takes up.
+    `connector_class` is as it was configured, `kept_at` is in seconds since the epoch.
+    """
+
+    name: str
+    kind: ConnectorKind
+    generation: str
+    connector_class: str = ""
+    kept_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorList:
     """All connectors, ordered by name, at one revision. A watch starts at this revision."""
 
@@ -149,11 +162,13 @@ class ConnectorList:
 @dataclass(frozen=True, slots=True)
 class FoundConnector:
     """A connector, or None, and the revision of the read. Every epoch that was assigned before the
-    read is at most this revision.
+    read is at most this revision. `kept`: it is deleted, and a connector of its name takes up its
+    generation.
     """
 
     connector: Connector | None
     revision: int
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

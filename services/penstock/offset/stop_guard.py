@@ -19,6 +19,10 @@ class FoundConnector(Protocol):
     def connector(self) -> Connector | None:
         """The connector; None when it does not exist."""
 
+    @property
+    def kept(self) -> bool:
+        """Whether it is deleted, and a connector of its name takes up its offsets."""
+
 
 class ConnectorReader(Protocol):
     """The part of the config service's client that is needed here."""
@@ -75,8 +79,11 @@ class StopGuard:
         self._connectors, self._tasks = connectors, tasks
 
     async def connector_exists(self, generation: str) -> bool:
-        """Return whether a connector has this generation. Once it does not, it never will again."""
-        return (await self._connectors.find_generation(generation)).connector is not None
+        """Return whether a connector has this generation, or may have it again because its offsets
+        are kept. Once neither is so, none ever will.
+        """
+        found = await self._connectors.find_generation(generation)
+        return found.connector is not None or found.kept
 
     async def require_stopped(
         self, name: str, generation: str, *, must_exist: bool
@@ -84,15 +91,17 @@ class StopGuard:
         """Return the connector of a generation, if it should not run, and does not.
 
         A connector that no longer exists counts as stopped. `must_exist` refuses it, for a change
-        that only its next start would read.
+        that only its next start would read. One whose offsets are kept is refused: a namesake may
+        start at any time.
 
         Raises:
             ConfigError: `offset.not_stopped`, `offset.connector_not_found`,
                 `offset.generation_mismatch`.
             RetriableError: `offset.still_held`.
         """
-        connector = (await self._connectors.find_generation(generation)).connector
-        if connector is None and must_exist:
+        found = await self._connectors.find_generation(generation)
+        connector = found.connector
+        if connector is None and (must_exist or found.kept):
             raise _not_found(name, generation)
         if connector is not None:
             _check_stopped(connector, name, generation)

@@ -32,6 +32,8 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "PutConnector": _WRITE,
         "PatchConnector": _WRITE,
         "DeleteConnector": _WRITE,
+        "ListKeptOffsets": _READ,
+        "PurgeKeptOffsets": _WRITE,
         "SetTargetState": _WRITE,
         "RequestRestart": _WRITE,
         "RollbackConnector": _WRITE,

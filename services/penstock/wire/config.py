@@ -12,6 +12,7 @@ from penstock.model.connector import (
     ConnectorList,
     ConnectorsChanged,
     FoundConnector,
+    KeptOffsets,
     RestartRequest,
     Revision,
     TargetState,
@@ -45,6 +46,8 @@ CONNECTOR_LIST: Final = Codec(
 )
 
 FOUND_CONNECTOR: Final = Codec(FoundConnector, pb.GetConnectorResponse, parts=[CONNECTOR])
+
+KEPT_OFFSETS: Final = Codec(KeptOffsets, pb.KeptOffsets)
 
 CONNECTORS_CHANGED: Final = Codec(ConnectorsChanged, pb.WatchConnectorsResponse)
 

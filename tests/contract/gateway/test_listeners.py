@@ -10,7 +10,7 @@ from penstock.gateway.access.guard import Guard
 from penstock.gateway.app import build_app
 from penstock.gateway.http_server import serve
 from penstock.gateway.listeners import listeners_from_settings
-from penstock.gateway.routes.connectors import topic_tracking_from_settings
+from penstock.gateway.routes.connectors import connector_rules_from_settings
 from penstock.model.errors import ConfigError
 
 FREE = "http://127.0.0.1:0"
@@ -26,7 +26,7 @@ def answered(gateway):
     def answer(**keys):
         values = instance_settings("gateway", {"listeners": FREE, **keys}, {}).values
         wanted = listeners_from_settings(values)
-        app = build_app(gateway.clients, "tests", Guard(), topic_tracking_from_settings(values))
+        app = build_app(gateway.clients, "tests", Guard(), connector_rules_from_settings(values))
         entered.append(serve(app, wanted))
         urls = gateway.run(entered[-1].__aenter__)
         clients.extend(httpx.Client(base_url=url, timeout=60) for url in urls)

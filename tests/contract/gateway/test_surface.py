@@ -37,6 +37,7 @@ ROWS = (
     ("DELETE /connectors/surface?offsets=some", None, 400),
     ("DELETE /connectors/none", None, 404),
     ("DELETE /connectors/none?offsets=delete", None, 404),
+    ("DELETE /connectors/none?offsets=keep", None, 404),
     ("GET /connectors/surface/config", None, 200),
     ("GET /connectors/none/config", None, 404),
     ("PUT /connectors/surface/config", VERIFIABLE, 200),

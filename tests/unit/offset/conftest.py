@@ -26,6 +26,7 @@ class Found:
     connector: Connector | None
     revision: int = 1_000_000_000
     """It counts in a store of its own, which may be far ahead of what epochs are from."""
+    kept: bool = False
 
 
 @dataclass
@@ -46,6 +47,7 @@ class FakeConnectors:
     names: dict[str, str] = field(default_factory=lambda: {GENERATION: "orders"})
     revision: int = 100
     running: list[str] = field(default_factory=list)
+    kept: set[str] = field(default_factory=set)
 
     async def list_held_tasks(self, _: str) -> FakeHeld:
         """Answer the tasks that the test lets run."""
@@ -55,7 +57,7 @@ class FakeConnectors:
         """Answer the connector of a generation, in the state that the test set."""
         name = self.names.get(generation)
         if name is None:
-            return Found(None)
+            return Found(None, kept=generation in self.kept)
         made = Connector(name, {}, target_state=self.state, generation=generation)
         return Found(made)
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from penstock.model.connector import TargetState
+from penstock.model.errors import ConfigError
 from penstock.offset import Commit, StopGuard
 from penstock.offset.retention import DEFAULT_RETENTION_S as DEFAULT
 from penstock.offset.retention import OffsetRetention
@@ -71,6 +72,28 @@ def test_offsets_of_a_living_connector_are_never_touched(room, state):
         del room.connectors.names[G]  # the while begins anew
         await leftovers.run_once()
         assert await kept(room) == before
+
+    room(test)
+
+
+def test_offsets_that_a_namesake_may_take_up_are_never_touched(room):
+    async def test(room):
+        now = [0.0]
+        leftovers = looking(room, now)
+        await ran(room)
+        del room.connectors.names[G]
+        room.connectors.kept.add(G)
+        for _ in range(3):
+            await leftovers.run_once()
+            now[0] += 10 * KEPT
+        assert await room.commits.claim(G, T, 6)
+        with pytest.raises(ConfigError, match=r"offset\.connector_not_found"):
+            await room.bulk.reset("orders", G, forget=True)  # a namesake may have started since
+        room.connectors.kept.clear()
+        for _ in range(2):
+            await leftovers.run_once()
+            now[0] += KEPT
+        await all_gone(room)
 
     room(test)
 

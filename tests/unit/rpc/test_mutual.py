@@ -174,6 +174,7 @@ def test_what_changes_something_is_told_of():
     }
     assert changing == {
         *("CreateConnector", "PutConnector", "PatchConnector", "DeleteConnector"),
+        "PurgeKeptOffsets",
         *("SetTargetState", "RequestRestart", "RollbackConnector", "ResetTopics", "TrackTopics"),
         *("SetLogLevel", "ClaimTask", "CommitOffsets", "AlterOffsets"),
         *("ResetOffsets", "RewindOffsets", "Session", "DrainWorker", "ReloadPlugins"),

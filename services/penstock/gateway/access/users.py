@@ -248,6 +248,7 @@ _VIEWER_ROUTES: Final = (
     "GET /v1/connectors/{connector}", "GET /v1/connectors/{connector}/revisions",
     "GET /v1/connectors/{connector}/revisions/{version}", "GET /v1/connectors/{connector}/diff",
     "GET /v1/connectors/{connector}/offsets/history", "GET /v1/cluster", "GET /v1/status",
+    "GET /v1/kept-offsets",
     "GET /getClusterInfo", "GET /allocated/connectors", "GET /allocated/tasks",
     "GET /plugin/list", "GET /plugin/list/connectors", "GET /admin/loggers",
     "GET /admin/loggers/{logger}", "GET /metrics", "GET /ui", "GET /ui/page.css",
@@ -268,7 +269,7 @@ _OPERATOR_ROUTES: Final = (
 _EDITOR_ROUTES: Final = (
     "POST /connectors", "POST /connectors/{connector}", "DELETE /connectors/{connector}",
     "PUT /connectors/{connector}/config", "PATCH /connectors/{connector}/config",
-    "POST /v1/connectors/{connector}/letters/replay",
+    "POST /v1/connectors/{connector}/letters/replay", "DELETE /v1/kept-offsets/{connector}",
     "POST /v1/connectors/{connector}/rollback", "POST /v1/connectors/validate",
     "POST /v1/connectors/check", "POST /v1/connectors/compare",
     "POST /v1/connectors/rehearse", "POST /v1/connectors/datasets",

@@ -89,22 +89,25 @@ async def get_connector(request: Request, clients: Clients, connector: PathName)
 
 @router.delete("/connectors/{connector}", status_code=204, response_class=Response)
 async def delete_connector(
+    request: Request,
     clients: Clients,
     connector: PathName,
-    offsets: Literal["keep", "delete"] = "keep",
+    offsets: Literal["keep", "delete"] | None = None,
     if_match: IfMatch = "*",
 ) -> Response:
-    """Delete a connector. Its offsets are kept for a while, but a new connector of the same name
-    does not use them. With `offsets=delete` they are deleted first: the connector must be STOPPED,
-    and its plugin must agree.
+    """Delete a connector. A new connector of the same name does not use its offsets, unless
+    `offsets=keep` keeps them for it. With `offsets=delete` they are deleted first: the connector
+    must be STOPPED, and its plugin must agree.
     """
     expected = parse_if_match(if_match)
+    rules: ConnectorRules = request.app.state.rules
+    keeps = offsets == "keep" or (offsets is None and rules.keeps_offsets)
     if offsets == "delete":
         stored = await clients.config.get(connector)
         expected = expected or stored.revision
         if expected == stored.revision:  # another revision: the config service refuses it
             await clear_offsets(clients, stored, forget=True)
-    await clients.config.delete(connector, expected)
+    await clients.config.delete(connector, expected, keep_offsets=keeps)
     return Response(status_code=204)
 
 
@@ -364,19 +367,25 @@ async def restart_task(clients: Clients, connector: PathName, task: PathNumber) 
 
 
 @dataclass(frozen=True, slots=True)
-class TopicTracking:
-    """Whether the topics of connectors are shown, and may be reset.
+class ConnectorRules:
+    """What the keys of a gateway say of its connectors: whether their topics are shown, and may be
+    reset; whether a deletion that does not say it keeps their offsets.
 
-    They are recorded in any case, for other gateways and for a later change of these keys.
+    Topics are recorded in any case, for other gateways and for a later change of these keys.
     """
 
-    enabled: bool = True
-    reset_allowed: bool = True
+    shows_topics: bool = True
+    resets_topics: bool = True
+    keeps_offsets: bool = False
 
 
-def topic_tracking_from_settings(values: Mapping[str, Any]) -> TopicTracking:
-    """Return the topic tracking that the keys of a gateway describe."""
-    return TopicTracking(values["topic.tracking.enable"], values["topic.tracking.allow.reset"])
+def connector_rules_from_settings(values: Mapping[str, Any]) -> ConnectorRules:
+    """Return the rules that the keys of a gateway describe."""
+    return ConnectorRules(
+        values["topic.tracking.enable"],
+        values["topic.tracking.allow.reset"],
+        values["delete.keeps.offsets"],
+    )
 
 
 @router.get("/connectors/{connector}/topics", responses=responses(200, bodies.Topics))
@@ -384,7 +393,7 @@ async def list_connector_topics(
     request: Request, clients: Clients, connector: PathName
 ) -> Response:
     """Return the topics that a connector had rows of since its creation or the last reset."""
-    _require_tracking(request.app.state.tracking)
+    _require_tracking(request.app.state.rules)
     topics = await clients.config.list_topics(connector)
     return bodies.Topics({connector: bodies.OwnTopics(topics=list(topics))}).respond()
 
@@ -394,16 +403,16 @@ async def reset_connector_topics(
     request: Request, clients: Clients, connector: PathName
 ) -> Response:
     """Reset the topics of a connector. Topics that it still uses are back within a minute."""
-    tracking: TopicTracking = request.app.state.tracking
-    _require_tracking(tracking)
-    if not tracking.reset_allowed:
+    rules: ConnectorRules = request.app.state.rules
+    _require_tracking(rules)
+    if not rules.resets_topics:
         raise _disabled("topics.no_reset", "Topic tracking reset is disabled.", "allow.reset")
     await clients.config.reset_topics(connector)
     return Response(status_code=202)
 
 
-def _require_tracking(tracking: TopicTracking) -> None:
-    if not tracking.enabled:
+def _require_tracking(rules: ConnectorRules) -> None:
+    if not rules.shows_topics:
         raise _disabled("topics.not_told", "Topic tracking is disabled.", "enable")
 
 

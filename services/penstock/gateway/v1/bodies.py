@@ -24,7 +24,7 @@ from penstock.gateway.errors import error_message, finding_fields
 from penstock.gateway.request_input import MAX_NUMBER, RequestBody
 from penstock.gateway.routes.bodies import CreateConnector, trace_field, version_field
 from penstock.model.config_redaction import ConfigDifference
-from penstock.model.connector import Connector, Revision
+from penstock.model.connector import Connector, KeptOffsets, Revision
 from penstock.model.datasets import DEFAULT_DATASETS, MAX_DATASETS, Dataset
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.inspection import PreviewResult as PreviewedRows
@@ -59,6 +59,34 @@ class ConnectorDetails(ResponseBody):
             version=stored.version,
             config=redact_config(stored.config, stored.secret_keys),
         )
+
+
+class KeptOffsetsOf(ResponseBody):
+    """A deleted connector whose offsets are kept."""
+
+    name: str
+    kind: Literal["source", "sink", "pipeline", "mirror", "unspecified"]
+    connector_class: str
+    generation: str
+    kept_at: str
+
+    @classmethod
+    def of(cls, kept: KeptOffsets) -> Self:
+        """Build the body of kept offsets."""
+        kind: Any = kept.kind.name.lower()
+        return cls(
+            name=kept.name,
+            kind=kind,
+            connector_class=kept.connector_class,
+            generation=kept.generation,
+            kept_at=datetime.fromtimestamp(kept.kept_at, UTC).isoformat(),
+        )
+
+
+class KeptOffsetsList(ResponseBody):
+    """All kept offsets that the caller sees."""
+
+    kept: list[KeptOffsetsOf]
 
 
 class Version(ResponseBody):

@@ -128,12 +128,14 @@ class GetConnectorRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., generation: _Optional[str] = ...) -> None: ...
 
 class GetConnectorResponse(_message.Message):
-    __slots__ = ("connector", "revision")
+    __slots__ = ("connector", "revision", "kept")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     connector: Connector
     revision: int
-    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+    kept: bool
+    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., revision: _Optional[int] = ..., kept: bool = ...) -> None: ...
 
 class ListConnectorsRequest(_message.Message):
     __slots__ = ("prefix", "page_size", "page_token")
@@ -156,14 +158,50 @@ class ListConnectorsResponse(_message.Message):
     def __init__(self, connectors: _Optional[_Iterable[_Union[Connector, _Mapping]]] = ..., revision: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DeleteConnectorRequest(_message.Message):
-    __slots__ = ("name", "expected_revision")
+    __slots__ = ("name", "expected_revision", "keep_offsets")
     NAME_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_REVISION_FIELD_NUMBER: _ClassVar[int]
+    KEEP_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     name: str
     expected_revision: int
-    def __init__(self, name: _Optional[str] = ..., expected_revision: _Optional[int] = ...) -> None: ...
+    keep_offsets: bool
+    def __init__(self, name: _Optional[str] = ..., expected_revision: _Optional[int] = ..., keep_offsets: bool = ...) -> None: ...
 
 class DeleteConnectorResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class KeptOffsets(_message.Message):
+    __slots__ = ("name", "kind", "generation", "connector_class", "kept_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_CLASS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    kind: ConnectorKind
+    generation: str
+    connector_class: str
+    kept_at: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., generation: _Optional[str] = ..., connector_class: _Optional[str] = ..., kept_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListKeptOffsetsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListKeptOffsetsResponse(_message.Message):
+    __slots__ = ("kept",)
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    kept: _containers.RepeatedCompositeFieldContainer[KeptOffsets]
+    def __init__(self, kept: _Optional[_Iterable[_Union[KeptOffsets, _Mapping]]] = ...) -> None: ...
+
+class PurgeKeptOffsetsRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class PurgeKeptOffsetsResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

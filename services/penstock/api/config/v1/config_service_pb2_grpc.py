@@ -62,6 +62,16 @@ class ConfigServiceStub(object):
                 request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DeleteConnectorRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DeleteConnectorResponse.FromString,
                 _registered_method=True)
+        self.ListKeptOffsets = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/ListKeptOffsets',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListKeptOffsetsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListKeptOffsetsResponse.FromString,
+                _registered_method=True)
+        self.PurgeKeptOffsets = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/PurgeKeptOffsets',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PurgeKeptOffsetsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PurgeKeptOffsetsResponse.FromString,
+                _registered_method=True)
         self.SetTargetState = channel.unary_unary(
                 '/penstock.api.config.v1.ConfigService/SetTargetState',
                 request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetTargetStateRequest.SerializeToString,
@@ -178,7 +188,22 @@ class ConfigServiceServicer(object):
     def DeleteConnector(self, request, context):
         """DeleteConnector removes a connector with its history; the scheduler then removes its task plans. Its offsets stay, under its
         generation. Not idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created
-        meanwhile. Give the expected revision to repeat it safely.
+        meanwhile. Give the expected revision to repeat it safely. With keep_offsets the next connector of the same name takes up its
+        generation: it goes on from its offsets, with its history and its resources in external systems.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListKeptOffsets(self, request, context):
+        """ListKeptOffsets reads which deleted connectors have offsets kept for a connector of their name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeKeptOffsets(self, request, context):
+        """PurgeKeptOffsets ends that: a connector of the name begins anew. What the deleted one owned in external systems is removed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -324,6 +349,16 @@ def add_ConfigServiceServicer_to_server(servicer, server):
                     servicer.DeleteConnector,
                     request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DeleteConnectorRequest.FromString,
                     response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DeleteConnectorResponse.SerializeToString,
+            ),
+            'ListKeptOffsets': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListKeptOffsets,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListKeptOffsetsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListKeptOffsetsResponse.SerializeToString,
+            ),
+            'PurgeKeptOffsets': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeKeptOffsets,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PurgeKeptOffsetsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PurgeKeptOffsetsResponse.SerializeToString,
             ),
             'SetTargetState': grpc.unary_unary_rpc_method_handler(
                     servicer.SetTargetState,
@@ -539,6 +574,60 @@ class ConfigService(object):
             '/penstock.api.config.v1.ConfigService/DeleteConnector',
             penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DeleteConnectorRequest.SerializeToString,
             penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DeleteConnectorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListKeptOffsets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/ListKeptOffsets',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListKeptOffsetsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListKeptOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeKeptOffsets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/PurgeKeptOffsets',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PurgeKeptOffsetsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PurgeKeptOffsetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

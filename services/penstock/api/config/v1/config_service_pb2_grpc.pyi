@@ -51,8 +51,13 @@ class ConfigServiceStub:
     DeleteConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.DeleteConnectorRequest, _config_service_pb2.DeleteConnectorResponse]
     """DeleteConnector removes a connector with its history; the scheduler then removes its task plans. Its offsets stay, under its
     generation. Not idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created
-    meanwhile. Give the expected revision to repeat it safely.
+    meanwhile. Give the expected revision to repeat it safely. With keep_offsets the next connector of the same name takes up its
+    generation: it goes on from its offsets, with its history and its resources in external systems.
     """
+    ListKeptOffsets: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListKeptOffsetsRequest, _config_service_pb2.ListKeptOffsetsResponse]
+    """ListKeptOffsets reads which deleted connectors have offsets kept for a connector of their name."""
+    PurgeKeptOffsets: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.PurgeKeptOffsetsRequest, _config_service_pb2.PurgeKeptOffsetsResponse]
+    """PurgeKeptOffsets ends that: a connector of the name begins anew. What the deleted one owned in external systems is removed."""
     SetTargetState: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.SetTargetStateRequest, _config_service_pb2.SetTargetStateResponse]
     """SetTargetState sets whether a connector should run. Idempotent."""
     WatchConnectors: _grpc.UnaryStreamMultiCallable[_config_service_pb2.WatchConnectorsRequest, _config_service_pb2.WatchConnectorsResponse]
@@ -120,8 +125,13 @@ class ConfigServiceAsyncStub(ConfigServiceStub):
     DeleteConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.DeleteConnectorRequest, _config_service_pb2.DeleteConnectorResponse]  # type: ignore[assignment]
     """DeleteConnector removes a connector with its history; the scheduler then removes its task plans. Its offsets stay, under its
     generation. Not idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created
-    meanwhile. Give the expected revision to repeat it safely.
+    meanwhile. Give the expected revision to repeat it safely. With keep_offsets the next connector of the same name takes up its
+    generation: it goes on from its offsets, with its history and its resources in external systems.
     """
+    ListKeptOffsets: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListKeptOffsetsRequest, _config_service_pb2.ListKeptOffsetsResponse]  # type: ignore[assignment]
+    """ListKeptOffsets reads which deleted connectors have offsets kept for a connector of their name."""
+    PurgeKeptOffsets: _aio.UnaryUnaryMultiCallable[_config_service_pb2.PurgeKeptOffsetsRequest, _config_service_pb2.PurgeKeptOffsetsResponse]  # type: ignore[assignment]
+    """PurgeKeptOffsets ends that: a connector of the name begins anew. What the deleted one owned in external systems is removed."""
     SetTargetState: _aio.UnaryUnaryMultiCallable[_config_service_pb2.SetTargetStateRequest, _config_service_pb2.SetTargetStateResponse]  # type: ignore[assignment]
     """SetTargetState sets whether a connector should run. Idempotent."""
     WatchConnectors: _aio.UnaryStreamMultiCallable[_config_service_pb2.WatchConnectorsRequest, _config_service_pb2.WatchConnectorsResponse]  # type: ignore[assignment]
@@ -216,8 +226,25 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_config_service_pb2.DeleteConnectorResponse, _abc.Awaitable[_config_service_pb2.DeleteConnectorResponse]]:
         """DeleteConnector removes a connector with its history; the scheduler then removes its task plans. Its offsets stay, under its
         generation. Not idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created
-        meanwhile. Give the expected revision to repeat it safely.
+        meanwhile. Give the expected revision to repeat it safely. With keep_offsets the next connector of the same name takes up its
+        generation: it goes on from its offsets, with its history and its resources in external systems.
         """
+
+    @_abc_1.abstractmethod
+    def ListKeptOffsets(
+        self,
+        request: _config_service_pb2.ListKeptOffsetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.ListKeptOffsetsResponse, _abc.Awaitable[_config_service_pb2.ListKeptOffsetsResponse]]:
+        """ListKeptOffsets reads which deleted connectors have offsets kept for a connector of their name."""
+
+    @_abc_1.abstractmethod
+    def PurgeKeptOffsets(
+        self,
+        request: _config_service_pb2.PurgeKeptOffsetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.PurgeKeptOffsetsResponse, _abc.Awaitable[_config_service_pb2.PurgeKeptOffsetsResponse]]:
+        """PurgeKeptOffsets ends that: a connector of the name begins anew. What the deleted one owned in external systems is removed."""
 
     @_abc_1.abstractmethod
     def SetTargetState(
