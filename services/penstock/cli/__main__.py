@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any, Final, NoReturn
 
 from penstock.cli import completion
@@ -110,6 +109,20 @@ def _discard_output() -> int:
     return EXIT_BROKEN_PIPE
 
 
+class _Version(argparse.Action):
+    """Prints the version. Finding it takes as long as all else that `--help` does."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **more: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **more)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Print it, and end."""
+        from importlib.metadata import version  # noqa: PLC0415 - see above
+
+        print(f"penstock {version('penstock')}")
+        parser.exit()
+
+
 _NO_CHOICE: Final = re.compile(r"argument (\w+): invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
@@ -133,7 +146,7 @@ def command_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="penstock", description="Moves record streams between systems, exactly once."
     )
-    parser.add_argument("--version", action="version", version=f"penstock {version('penstock')}")
+    parser.add_argument("--version", action=_Version, help="show the version")
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
     _add_verbs(verbs, words)
     return parser

@@ -35,6 +35,12 @@ from penstock.etcd import CompactedError, Etcd, RangeResult, operations
 from penstock.etcd.membership import MEMBERS
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.offset.records import KEY_PREFIXES as OFFSETS
+from penstock.scheduler.state.records import (
+    PLAN_PREFIX,
+    decode_plan_record,
+    encode_new_plan_record,
+    plan_index_key,
+)
 from penstock.store.etcd_format import FORMAT_KEY, EtcdFormat, decode_format
 from penstock.store.port import Entry
 
@@ -51,6 +57,7 @@ _ATTEMPTS: Final = 3
 
 _STATE: Final = "state/"
 _IDENTITY: Final = "cluster"
+_PLAN_RECORDS: Final = _STATE + PLAN_PREFIX
 _UNORDERED: Final = tuple(_STATE + prefix for prefix in OFFSETS)
 
 
@@ -138,10 +145,36 @@ async def restore(client: Etcd, file: Path, epochs_above: int = 0) -> RestoredCl
         await writer.put(entries)
     others = [entry for entry in read_entries(backup) if not _is_offset(entry)]
     identity = [entry for entry in others if entry.key == _IDENTITY]
-    for entries in group_by_revision(entry for entry in others if entry.key != _IDENTITY):
+    rest = join_plan_records([entry for entry in others if entry.key != _IDENTITY])
+    for entries in group_by_revision(rest):
         await writer.put(entries)
     await writer.end(identity)
     return RestoredCluster(backup.header.cluster, backup.entries, writer.stored.revision_base)
+
+
+def join_plan_records(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries in which a plan record that names the revision of its plans is written with
+    them: a restore gives them another revision, and a record that names none has that of its entry.
+    A record of other plans stays as it is; its connector is planned again.
+    """
+    plans = {entry.key: entry.revision for entry in entries if entry.key.endswith("/index")}
+    joined: list[Entry] = []
+    for entry in entries:
+        generation = entry.key.removeprefix(_PLAN_RECORDS)
+        revision = plans.get(_STATE + plan_index_key(generation))
+        is_record = generation != entry.key
+        joined.append(_join_plan_record(entry, revision) if is_record and revision else entry)
+    return joined
+
+
+def _join_plan_record(entry: Entry, plans_revision: int) -> Entry:
+    try:
+        _, record = decode_plan_record(entry)
+    except (ValueError, TypeError):
+        return entry  # the scheduler says what is wrong with it
+    if record.epoch != plans_revision or entry.revision == plans_revision:
+        return entry
+    return Entry(entry.key, encode_new_plan_record(record), plans_revision)
 
 
 def split_into_batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:

@@ -42,8 +42,8 @@ KEYS: Final = (
         "delete.keeps.offsets",
         "boolean",
         False,
-        doc="Whether DELETE of a connector keeps its offsets for the next one of its name, as Kafka "
-        "Connect does, where the request does not say it.",
+        doc="Whether DELETE of a connector keeps its offsets for the next one of its name, as in "
+        "Kafka Connect, where the request does not say it.",
     ),
     ConfigKey(
         "access.control.allow.origin",

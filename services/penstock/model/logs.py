@@ -48,18 +48,23 @@ class StoredLogLine:
 @dataclass(frozen=True, slots=True)
 class LogFilter:
     """Which lines to read: of one connector (empty: of all), from a level up, the last `tail` kept
-    lines, and with `follow` also the lines that are logged from now on.
+    lines, and with `follow` also the lines that are logged from now on. With the `generation` of
+    the connector, without those of the tasks of an earlier one of its name.
     """
 
     connector: str = ""
     level: int = 0
     tail: int = 100
     follow: bool = False
+    generation: str = ""
 
     def matches(self, line: LogLine) -> bool:
         """Whether the filter accepts a line."""
         of = line.attributes.get("connector", "")
-        return line.level >= self.level and (not self.connector or of == self.connector)
+        task = line.attributes.get("task", "")
+        is_of_generation = not self.generation or not task or task.startswith(f"{self.generation}-")
+        is_of_connector = not self.connector or of == self.connector
+        return line.level >= self.level and is_of_connector and is_of_generation
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,9 @@ def test_a_namesake_goes_on_from_kept_offsets(gateway, source, tmp_path):
     assert gateway.get(f"{path}/status").status_code == 404
     name = path.rpartition("/")[2]
     assert name in kept(gateway)
-    (listed,) = [one for one in gateway.get("/v1/kept-offsets").json()["kept"] if one["name"] == name]
+    (listed,) = [
+        one for one in gateway.get("/v1/kept-offsets").json()["kept"] if one["name"] == name
+    ]
     assert (listed["kind"], listed["connector_class"]) == ("source", "FileStreamSource")
     make()
     assert offsets(gateway, path) == before
@@ -99,7 +101,7 @@ def test_a_plain_deletion_lets_a_namesake_begin_anew(gateway, source):
 
 
 def test_purged_offsets_are_not_taken_up(gateway, source):
-    path, make, _ = source
+    path, _, _ = source
     name = path.rpartition("/")[2]
     gateway.put(f"{path}/stop")
     assert gateway.delete(f"{path}?offsets=keep").status_code == 204

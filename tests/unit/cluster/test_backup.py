@@ -16,6 +16,12 @@ from penstock.cluster.backup import EPOCHS_PER_RESTORE, back_up, group_by_revisi
 from penstock.cluster.backup_file import verify_backup
 from penstock.etcd import Etcd, operations
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
+from penstock.scheduler.state.records import (
+    PlanRecord,
+    decode_plan_record,
+    encode_new_plan_record,
+    encode_plan_record,
+)
 from penstock.store.etcd import EtcdStore
 from penstock.store.port import Check, Entry
 from penstock.store.sealed_store import Seal, SealedStore
@@ -140,6 +146,37 @@ def test_what_was_newer_stays_newer_and_what_was_written_together_stays_together
     place.lose()
     place.restore(file)
     assert ranks() == before
+
+
+def test_plans_in_force_stay_so_whatever_revision_their_record_names(place, tmp_path):
+    """A connector that was planned again with the same plans has a record that names theirs."""
+    record = {"config": "digest", "monitor": False}
+
+    def written(epoch):
+        return encode_plan_record(PlanRecord(**record, epoch=epoch))
+
+    (planned, *_) = place.fill(
+        {"plan/g/index": b"", "planned/g": encode_new_plan_record(PlanRecord(**record))},
+        {"assignment/g-0": b""},
+        {"plan/h/index": b""},
+    )
+    place.fill({"planned/g": written(planned)}, {"planned/h": written(planned)})
+
+    def in_force():
+        entries = place.entries()
+        found = [decode_plan_record(entries[f"planned/{one}"])[1] for one in "gh"]
+        return [
+            one.epoch == entries[f"plan/{name}/index"].revision
+            for one, name in zip(found, "gh", strict=True)
+        ]
+
+    assert in_force() == [True, False]
+    file = place.back_up(tmp_path)
+    place.lose()
+    place.restore(file)
+    assert in_force() == [True, False]
+    entries = place.entries()
+    assert entries["assignment/g-0"].revision > entries["plan/g/index"].revision
 
 
 def test_a_second_backup_and_restore_goes_further_up(place, tmp_path):

@@ -14,14 +14,16 @@ from penstock.model.errors import ConfigError, InternalError
 from penstock.store.port import Check, Conflict
 
 ORDERS = Connector("orders", {"connector.class": "file-source", "file": "a"}, ConnectorKind.SOURCE)
-CREATED = {
-    "create": lambda room, new: room.connectors.create(new),
-    "put": lambda room, new: put(room, new),
-}
 
 
 async def put(room, new):
     return (await room.connectors.put(new, 0))[0]
+
+
+CREATED = {
+    "create": lambda room, new: room.connectors.create(new),
+    "put": put,
+}
 
 
 async def refused(code, call):

@@ -10,7 +10,7 @@ import pytest
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, ErrorClass, PenstockError
 from penstock.model.events import MAX_EVENT_LENGTH, MAX_EVENTS, Event
-from penstock.scheduler.leader.stored_state import oldest_beyond
+from penstock.scheduler.leader.stored_state import StoredItems, oldest_beyond
 from penstock.scheduler.state.events import (
     LIMIT_WINDOW_S,
     MAX_EVENTS_PER_WINDOW,
@@ -171,10 +171,10 @@ def test_what_happens_before_a_leader_has_read_the_events_is_behind_them():
 
 
 def test_old_entries_are_deleted_while_enough_events_are_left():
-    sizes = {f"{n:03d}": 10 for n in range(30)}
+    sizes = {f"{n:03d}": StoredItems("", 10) for n in range(30)}
     assert oldest_beyond(sizes, 300) == []
     assert oldest_beyond(sizes, 275) == ["000", "001"]
-    assert len(oldest_beyond({f"{n:04d}": 1 for n in range(900)}, 10)) == 100
+    assert len(oldest_beyond({f"{n:04d}": StoredItems("", 1) for n in range(900)}, 10)) == 100
 
 
 def test_events_are_listed_and_outlive_their_leader(mesh):

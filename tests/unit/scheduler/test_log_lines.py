@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from dataclasses import replace
 
 from penstock.model.errors import RetriableError
 from penstock.model.logs import (
@@ -15,6 +16,7 @@ from penstock.model.logs import (
 )
 from penstock.model.logs import LogLines as ReadLines
 from penstock.scheduler.leader import worker_logs
+from penstock.scheduler.leader.stored_state import StoredItems, oldest_beyond
 from penstock.scheduler.leader.worker_logs import WorkerLogs
 from penstock.scheduler.state.log_lines import (
     MAX_LINES_PER_READ,
@@ -46,8 +48,8 @@ def test_a_line_that_is_read_again_is_stored_once():
     after.add("w2", [line(1)])
     assert messages(after) == ["line 1", "line 2", "line 3", "line 1"]
     assert [[one.line.message for one in entry] for entry in after.take_unstored()] == [
-        ["line 3", "line 1"]
-    ]
+        ["line 3"], ["line 1"]
+    ]  # fmt: skip
 
 
 def test_a_long_line_is_cut_and_is_the_same_line_when_it_is_read_again():
@@ -73,6 +75,48 @@ def test_lines_are_selected_by_connector_and_level_and_the_oldest_go():
     assert messages(log, LogFilter("orders", tail=1)) == ["line 1008"]
     assert messages(log, LogFilter(level=logging.ERROR, tail=9)) == []
     assert messages(log, LogFilter(tail=0)) == []
+
+
+def test_a_noisy_worker_pushes_out_its_own_lines_and_of_its_entries_the_oldest():
+    log = LogLines()
+    log.add("quiet", [line(1, message="why it died")])
+    for n in range(2 * MAX_STORED_LINES):
+        log.add("noisy", [line(n)])
+    log.add("other", [line(2, message="still there")])
+    found = messages(log)
+    assert len(found) == MAX_STORED_LINES
+    assert found[0] == "why it died"
+    assert found[-1] == "still there"
+    assert found[-2] == f"line {2 * MAX_STORED_LINES - 1}"
+
+    entries = {"01": StoredItems("quiet", 1), "99": StoredItems("other", 2)}
+    entries |= {f"{n:02d}": StoredItems("noisy", 10) for n in range(2, 9)}
+    assert oldest_beyond(entries, 50) == ["02", "03"]
+
+
+def test_a_leader_reads_entries_of_several_workers_in_the_order_of_their_lines():
+    log = LogLines()
+    for n in range(3):
+        log.add("w1", [line(n)])
+        log.add("w2", [line(n)])
+    stored = [one for entry in log.take_unstored() for one in entry]
+    assert [one.number for one in stored] == [1, 3, 5, 2, 4, 6]
+    after = LogLines()
+    after.load(stored)
+    assert [one.number for one in after.latest(ALL)] == [1, 2, 3, 4, 5, 6]
+    for entry in log.take_unstored():
+        log.record_stored(entry)
+    assert log.take_unstored() == []
+
+
+def test_lines_of_an_earlier_connector_of_the_name_are_left_out():
+    log = LogLines()
+    for number, generation in enumerate(("old", "new")):
+        attributes = {"connector": "orders", "task": f"{generation}-0"}
+        log.add("w1", [replace(line(number), attributes=attributes)])
+    assert messages(log, LogFilter("orders")) == ["line 0", "line 1"]
+    assert messages(log, LogFilter("orders", generation="new")) == ["line 1"]
+    assert messages(log, LogFilter("orders", generation="newer")) == []
 
 
 class Source:

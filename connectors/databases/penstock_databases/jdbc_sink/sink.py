@@ -211,9 +211,13 @@ class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
         return b""
 
     def _find_failed(self, stagings: Sequence[JdbcStaging]) -> list[FailedRow]:
+        """Return the rows that fail; none where they cannot be found."""
         try:
             session = self._owned.session()
             return find_failed_rows(self._idle(), session, stagings, self._writer)
+        except Exception as failure:  # noqa: BLE001 - the error that is there is the one to tell
+            _log.warning("the rows that failed could not be found: %s", failure)
+            return []
         finally:
             self._lose()
 

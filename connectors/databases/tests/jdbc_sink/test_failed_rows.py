@@ -5,7 +5,7 @@ out, whatever they were written together with.
 import pytest
 
 from penstock_connector.testing import RemoteError
-from penstock_databases.jdbc_sink import failed_rows
+from penstock_databases.jdbc_sink import failed_rows, sink
 
 EVERYWHERE = pytest.mark.parametrize("db", ["postgresql", "mysql", "oracle-mysql"], indirect=True)
 
@@ -68,6 +68,21 @@ def test_failed_rows_among_very_many_are_found(typed_db):
         39_997,
         sum(set(range(40_000)) - bad),
     )
+
+
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_an_error_while_they_are_found_does_not_replace_theirs(typed_db, monkeypatch, tolerates):
+    def lost(*_):
+        raise ConnectionError("the database is gone")
+
+    for name in ("find_failed_rows", "find_first_failed"):
+        monkeypatch.setattr(sink, name, lost)
+    typed_db.sql(CHECKED)
+    with typed_db.sink(tolerates_failed_rows=tolerates) as task:
+        with pytest.raises(RemoteError) as error:
+            task.write(rows((1, 1), (2, -1)), dataset="t")
+        assert error.value.code == "sql.constraint"
+    assert typed_db.rows("t") == []
 
 
 def test_when_no_more_are_looked_for_the_others_are_found_the_next_time(typed_db, monkeypatch):

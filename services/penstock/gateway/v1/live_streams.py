@@ -131,7 +131,9 @@ async def watch_connector_logs(
     """Stream the log lines of workers about a connector and its tasks."""
     stored = await clients.config.get(connector)
     return await _respond(
-        request, clients, LogFilter(stored.name, _level_number(level), tail, follow)
+        request,
+        clients,
+        LogFilter(stored.name, _level_number(level), tail, follow, stored.generation),
     )
 
 

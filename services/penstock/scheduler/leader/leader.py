@@ -112,7 +112,7 @@ class Leader:
             leadership, store, EVENT_PREFIX, MAX_EVENTS, encode_events
         )
         self._log_line_store = NumberedLogStore[StoredLogLine](
-            leadership, store, LOG_LINE_PREFIX, MAX_STORED_LINES, encode_log_lines
+            leadership, store, LOG_LINE_PREFIX, MAX_STORED_LINES, encode_log_lines, "worker"
         )
         self._log_source = log_source
         policy, on_change = settings.cluster.restart_policy, self.update_connectors

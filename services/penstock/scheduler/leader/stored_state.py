@@ -5,9 +5,10 @@ succeed only while this instance leads.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic
+from typing import Final, Generic, NamedTuple
 
 from penstock.model import faults
 from penstock.model.events import Event
@@ -16,7 +17,7 @@ from penstock.scheduler.leader.leadership import Leadership
 from penstock.scheduler.state.cluster import MAX_RECORDS_PER_WRITE, RecordWrite
 from penstock.scheduler.state.events import decode_events
 from penstock.scheduler.state.log_lines import decode_log_lines
-from penstock.scheduler.state.numbered_log import N, NumberedLog
+from penstock.scheduler.state.numbered_log import MAX_STORED_ITEMS, N, NumberedLog
 from penstock.scheduler.state.records import (
     ASSIGNMENT_PREFIX,
     COMPLETED_PREFIX,
@@ -45,6 +46,9 @@ from penstock.store.port import Check, Entry, Put, Store
 PAGE_SIZE: Final = 1000
 MAX_DELETES_PER_WRITE: Final = 100
 """Keys deleted in one write. A transaction of etcd takes 128 operations."""
+
+MAX_NEW_PER_WRITE: Final = 20
+"""Entries of a log stored in one write, together with the deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,13 @@ async def store_drain(leadership: Leadership, worker: str, *, drain: bool) -> No
     await leadership.write([], [(DRAIN_PREFIX + worker, b"" if drain else None)])
 
 
+class StoredItems(NamedTuple):
+    """The items of a stored entry: whose they are, and how many."""
+
+    owner: str
+    count: int
+
+
 class NumberedLogStore(Generic[N]):
     """Stores the items of a log, some in each entry, and deletes the oldest entries."""
 
@@ -127,35 +138,72 @@ class NumberedLogStore(Generic[N]):
         prefix: str,
         max_items: int,
         encode: Callable[[Sequence[N]], bytes],
+        owner: str = "",
     ) -> None:
+        """`owner` is the field of an item that says whose it is; "" for one owner of all."""
         self._leadership, self._store = leadership, store
         self._prefix, self._max_items, self._encode = prefix, max_items, encode
-        self._sizes: dict[str, int] | None = None
+        self._owner = owner
+        self._entries: dict[str, StoredItems] | None = None
 
     async def store(self, numbered_log: NumberedLog[N]) -> None:
         """Store the items that are not stored yet. Nothing is written where there are none."""
-        for items in numbered_log.take_unstored():
-            if self._sizes is None:
+        for batch in _batches(numbered_log.take_unstored()):
+            if self._entries is None:
                 entries, _ = await _read_all(self._store, self._prefix)
-                self._sizes = {one.key: len(json.loads(one.value)) for one in entries}
-            sizes = {**self._sizes, f"{self._prefix}{items[0].number:012d}": len(items)}
-            old = oldest_beyond(sizes, self._max_items)
-            new = next(reversed(sizes))
-            puts: list[Put] = [(new, self._encode(items)), *((key, None) for key in old)]
-            await self._leadership.write([], puts[: MAX_DELETES_PER_WRITE + 1])
-            numbered_log.record_stored(items)
-            self._sizes = {key: size for key, size in sizes.items() if key not in old}
+                self._entries = {one.key: self._stored_items(one) for one in entries}
+            puts: list[Put] = []
+            known = dict(self._entries)
+            for items in batch:
+                key = f"{self._prefix}{items[0].number:012d}"
+                owner = str(getattr(items[0], self._owner)) if self._owner else ""
+                known[key] = StoredItems(owner, len(items))
+                puts.append((key, self._encode(items)))
+            new = {key for key, _ in puts}
+            spare = [key for key in oldest_beyond(known, self._max_items) if key not in new]
+            old = spare[: MAX_DELETES_PER_WRITE - len(puts)]
+            await self._leadership.write([], [*puts, *((key, None) for key in old)])
+            for items in batch:
+                numbered_log.record_stored(items)
+            self._entries = {key: one for key, one in known.items() if key not in old}
+
+    def _stored_items(self, entry: Entry) -> StoredItems:
+        items = json.loads(entry.value)
+        return StoredItems(str(items[0][self._owner]) if self._owner else "", len(items))
 
 
-def oldest_beyond(sizes: Mapping[str, int], most: int) -> list[str]:
-    """Return the oldest entries without which there are still `most` items, at most 100."""
-    spare = sum(sizes.values()) - most
+def _batches(entries: Iterable[list[N]]) -> Iterator[list[list[N]]]:
+    """Yield entries for one write each: as many as have the items of a full one."""
+    batch = list[list[N]]()
+    count = 0
+    for items in entries:
+        if batch and (count + len(items) > MAX_STORED_ITEMS or len(batch) == MAX_NEW_PER_WRITE):
+            yield batch
+            batch, count = [], 0
+        batch.append(items)
+        count += len(items)
+    if batch:
+        yield batch
+
+
+def oldest_beyond(entries: Mapping[str, StoredItems], most: int) -> list[str]:
+    """Return the oldest entries of the owners with most items, without which there are still `most`
+    items, at most 100.
+    """
+    spare = sum(one.count for one in entries.values()) - most
     old: list[str] = []
-    for key, size in sorted(sizes.items()):
-        if size > spare or len(old) == MAX_DELETES_PER_WRITE:
+    counts, keys = Counter[str](), dict[str, deque[str]]()
+    for key, one in sorted(entries.items()):
+        counts[one.owner] += one.count
+        keys.setdefault(one.owner, deque()).append(key)
+    while spare > 0 and len(old) < MAX_DELETES_PER_WRITE:
+        owner = max(counts, key=counts.__getitem__)
+        count = entries[keys[owner][0]].count
+        if count > spare:
             break
-        old.append(key)
-        spare -= size
+        old.append(keys[owner].popleft())
+        counts[owner] -= count
+        spare -= count
     return old
 
 

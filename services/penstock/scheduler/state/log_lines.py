@@ -23,14 +23,14 @@ LOWEST_LEVEL: Final = logging.WARNING
 
 MAX_LINES_PER_READ: Final = 20
 """Lines of a worker that are stored of one read, the last ones. A worker that logs a warning for
-every row would push out those of all other workers."""
+every row would write all the time."""
 
 
 class LogLines(NumberedLog[StoredLogLine]):
-    """The latest lines of all workers."""
+    """The latest lines of all workers. A noisy worker pushes out its own."""
 
     def __init__(self) -> None:
-        super().__init__(MAX_STORED_LINES)
+        super().__init__(MAX_STORED_LINES, lambda one: one.worker)
 
     def add(self, worker: str, lines: Sequence[LogLine], missed: int = 0) -> None:
         """Add lines of a worker, without those that are known. `missed` are lines before them that

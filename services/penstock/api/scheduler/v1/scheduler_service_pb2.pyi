@@ -49,14 +49,16 @@ class ListEventsResponse(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
 
 class ListLogLinesRequest(_message.Message):
-    __slots__ = ("connector", "level", "tail")
+    __slots__ = ("connector", "level", "tail", "generation")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     TAIL_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     connector: str
     level: str
     tail: int
-    def __init__(self, connector: _Optional[str] = ..., level: _Optional[str] = ..., tail: _Optional[int] = ...) -> None: ...
+    generation: str
+    def __init__(self, connector: _Optional[str] = ..., level: _Optional[str] = ..., tail: _Optional[int] = ..., generation: _Optional[str] = ...) -> None: ...
 
 class ListLogLinesResponse(_message.Message):
     __slots__ = ("lines",)

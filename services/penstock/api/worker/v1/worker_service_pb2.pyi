@@ -473,16 +473,18 @@ class InspectedRow(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[str] = ..., offset: _Optional[str] = ..., timestamp_us: _Optional[int] = ..., json: _Optional[str] = ..., cut: bool = ...) -> None: ...
 
 class WatchLogsRequest(_message.Message):
-    __slots__ = ("connector", "level", "tail", "follow")
+    __slots__ = ("connector", "level", "tail", "follow", "generation")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     TAIL_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     connector: str
     level: str
     tail: int
     follow: bool
-    def __init__(self, connector: _Optional[str] = ..., level: _Optional[str] = ..., tail: _Optional[int] = ..., follow: bool = ...) -> None: ...
+    generation: str
+    def __init__(self, connector: _Optional[str] = ..., level: _Optional[str] = ..., tail: _Optional[int] = ..., follow: bool = ..., generation: _Optional[str] = ...) -> None: ...
 
 class WatchLogsResponse(_message.Message):
     __slots__ = ("lines", "missed")
