@@ -520,15 +520,19 @@ def test_debezium_for_postgresql_moves_here_and_back(both: Both) -> None:
         assert [one["code"] for one in refused["refused"]] == ["migration.rows_again"]
         (done,) = both.run(*move, "--allow-repeats")
         assert done["added"]["slot.name"] == "debezium"
-        wait_until(lambda: len(keys_of(both, topic)) >= 8, SOON, "changes that we read")
-        assert keys_of(both, topic) == [0, 1, 2, 3, *(2, 3), 4, 1]
-        assert both.kafka.read(topic)[-1].value() is None
+        wait_until(lambda: len(keys_of(both, topic)) >= 9, SOON, "changes that we read")
+        assert keys_of(both, topic) == [0, 1, 2, 3, *(2, 3), 4, 1, 1]
+        assert done["added"]["output.format"] == "debezium"
+        *_, change, deletion, tombstone = (one.value() for one in both.kafka.read(topic))
+        changes = [json.loads(one)["payload"]["op"] for one in (change, deletion)]
+        assert changes == ["c", "d"]
+        assert tombstone is None
         both.stop_here("postgres")
         server.sql("INSERT INTO people VALUES (5)")
         both.run("export", "--connector", "postgres", "--apply", "--start")
         server.sql("INSERT INTO people VALUES (6)")
         wait_until(lambda: 6 in keys_of(both, topic), SOON, "changes that Debezium reads")
-        assert keys_of(both, topic)[8:] == [5, 6]
+        assert keys_of(both, topic)[9:] == [5, 6]
         both.connect.stop("postgres")  # before the server ends
 
 
@@ -565,13 +569,13 @@ def test_debezium_for_mysql_moves_here_and_back(both: Both) -> None:
         assert [one["code"] for one in refused["refused"]] == ["migration.rows_again"]
         (done,) = both.run(*move, "--allow-repeats")
         assert any("schema.history" in one["config_path"] for one in done["findings"])
-        wait_until(lambda: len(keys_of(both, topic)) >= 8, SOON, "changes that we read")
-        assert keys_of(both, topic) == [0, 1, 2, 3, *(2, 3), 4, 1]
+        wait_until(lambda: len(keys_of(both, topic)) >= 9, SOON, "changes that we read")
+        assert keys_of(both, topic) == [0, 1, 2, 3, *(2, 3), 4, 1, 1]
         both.stop_here("mysql")
         server.sql("INSERT INTO shop.people VALUES (5)")
         (plan,) = both.run("export", "--connector", "mysql", "--apply", "--start")
         assert "snapshot.mode=recovery" in plan["offsets"][0]["note"]
         server.sql("INSERT INTO shop.people VALUES (6)")
         wait_until(lambda: 6 in keys_of(both, topic), SOON, "changes that Debezium reads")
-        assert keys_of(both, topic)[8:] == [5, 6]
+        assert keys_of(both, topic)[9:] == [5, 6]
         both.connect.stop("mysql")

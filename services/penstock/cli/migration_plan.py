@@ -21,9 +21,16 @@ OFFSETS: Final = "offsets"
 START: Final = "start"
 
 _DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "postgres-cdc": {"slot.name": "debezium", "publication.name": "dbz_publication"},
+    "postgres-cdc": {
+        "slot.name": "debezium",
+        "publication.name": "dbz_publication",
+        "output.format": "debezium",
+    },
+    "mysql-cdc": {"output.format": "debezium"},
 }
-"""Keys that name things in other systems, whose defaults there are others than ours."""
+"""Keys whose defaults there are others than ours: they name things in other systems, or say what
+the consumers of the topics read.
+"""
 
 _RUNNING: Final = "RUNNING"
 _MASK: Final = "*"
@@ -139,7 +146,7 @@ def plan_import(
         [] if refusals else _import_steps(here, options, missing=missing),
         used,
         [one for one in here.findings if one["severity"] != "error"],
-        "" if there.is_stopped else _stop_there(there.name, url),
+        "" if there.is_stopped or refusals else _stop_there(there.name, url),
         refusals,
     )
 

@@ -86,6 +86,7 @@ def test_what_an_import_refuses(change, options, code):
     move = plan(**change, options=options)
     assert [one.code for one in move.refusals] == [code]
     assert not move.steps
+    assert not move.first, "nothing is to be stopped that does not move"
 
 
 def test_what_a_user_may_allow():
@@ -109,7 +110,9 @@ def test_keys_that_are_added():
     assert added_keys("postgres-cdc", {"slot.name": "own"}) == {
         "topics.backend": "kafka",
         "publication.name": "dbz_publication",
+        "output.format": "debezium",
     }
+    assert added_keys("mysql-cdc", {"output.format": "penstock"}) == {"topics.backend": "kafka"}
 
 
 @pytest.mark.parametrize(
