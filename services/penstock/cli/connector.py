@@ -97,6 +97,7 @@ def _describe_changes(noun: NounParser) -> None:
 
 
 _COMPLETED: Final = "COMPLETED"
+_CONNECTING: Final = "CONNECTING"
 
 
 def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
@@ -104,7 +105,8 @@ def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     own = {one["name"]: one for one in gateway.get("/v1/status")["connectors"]}
     statuses = {name: one["status"] for name, one in sorted(connectors.items())}
     rows = [
-        _list_row(name, _with_completed(status, own.get(name))) for name, status in statuses.items()
+        _list_row(name, _with_own_states(status, own.get(name)))
+        for name, status in statuses.items()
     ]
     if not rows:
         print("there are no connectors", file=sys.stderr)
@@ -112,14 +114,17 @@ def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_completed(status: dict[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a status of Kafka Connect, where nothing ever completes, with what is completed."""
+def _with_own_states(status: dict[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a status of Kafka Connect, where nothing ever completes or connects, with what is
+    completed, and what connects.
+    """
     if own is None:
         return status
-    completed = {one["id"] for one in own["tasks"] if one["state"] == _COMPLETED}
+    states = {one["id"]: one["state"] for one in own["tasks"]}
+    words = {"RUNNING": _COMPLETED, "UNASSIGNED": _CONNECTING}
     tasks = [
-        {**one, "state": _COMPLETED}
-        if one["id"] in completed and one["state"] == "RUNNING"
+        {**one, "state": states[one["id"]]}
+        if one["state"] in words and words[one["state"]] == states.get(one["id"])
         else one
         for one in status["tasks"]
     ]
@@ -162,7 +167,7 @@ def _get(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
 def _status(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     status = gateway.get(url_path("connectors", arguments.name, "status"))
     numbers = gateway.get("/v1/status", connector=arguments.name)["connectors"]
-    status = _with_completed(status, numbers[0] if numbers else None)
+    status = _with_own_states(status, numbers[0] if numbers else None)
     own = {"task": "-", **status["connector"]}
     busy = {task["id"]: task.get("busy_with") for one in numbers for task in one["tasks"]}
     tasks = [

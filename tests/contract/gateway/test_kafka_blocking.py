@@ -15,10 +15,12 @@ A connector here is a process: one that hangs is named by its stage, and given u
 from __future__ import annotations
 
 import itertools
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from penstock.cli.__main__ import main
 from penstock_kit.testing import wait_until
 
 NUMBERS = itertools.count()
@@ -102,6 +104,23 @@ def test_block_in_source_task_start(gateway, moody, normal):
     wait_until(lambda: gateway.states(path)[1], 120, "the task")
     normal()
     assert "RUNNING" not in gateway.states(path)[1]
+
+
+def test_a_task_that_opens_its_source_is_shown_as_connecting(gateway, moody, capsys):
+    """Kafka Connect's clients read UNASSIGNED: they know no other word."""
+    path, _ = moody("hang connect")
+    name = path.rpartition("/")[2]
+
+    def shown():
+        (one,) = gateway.get(f"/v1/status?connector={name}").json()["connectors"]
+        return {task["state"] for task in one["tasks"]}
+
+    wait_until(lambda: shown() == {"CONNECTING"}, 120, "the task to open")
+    assert gateway.states(path)[1] <= {"UNASSIGNED", "RESTARTING"}
+    server = ("--server", f"http://{gateway.address}", "-o", "json")
+    assert main(["connector", "status", name, *server]) == 0
+    (task,) = json.loads(capsys.readouterr().out)["tasks"]
+    assert task["state"] == "CONNECTING"
 
 
 def test_block_in_source_task_stop(gateway, moody, normal):

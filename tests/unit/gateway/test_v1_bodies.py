@@ -16,7 +16,14 @@ from penstock.gateway.v1.bodies import (
     TaskNumbers,
     Version,
 )
-from penstock.model.connector import Connector, ConnectorKind, Revision, TargetState
+from penstock.model.connector import (
+    Connector,
+    ConnectorKind,
+    Revision,
+    TargetState,
+    TaskState,
+    TaskStatus,
+)
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.status import RunState, RunStatus
 
@@ -62,6 +69,10 @@ def test_a_body_has_the_fields_that_are_set_in_the_order_of_the_document():
         "id": 0, "state": "COMPLETED", "worker_id": "w1", "epoch": 5, "restarts": 0,
     }  # fmt: skip
     assert "restored" not in Version.of(Revision(1)).to_json()
+    opening = TaskStatus("g-0", "c", 5, TaskState.STARTING)
+    for state, word in (("UNASSIGNED", "CONNECTING"), ("RESTARTING", "RESTARTING")):
+        assert TaskNumbers.of(RunStatus("g-0", RunState[state], "w1", task=opening)).state == word
+    assert TaskNumbers.of(RunStatus("g-0", RunState.UNASSIGNED)).state == "UNASSIGNED"
     assert Version.of(Revision(2, restored=1), {}).to_json()["restored"] == 1
 
 

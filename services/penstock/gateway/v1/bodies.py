@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     Field,
@@ -24,13 +24,13 @@ from penstock.gateway.errors import error_message, finding_fields
 from penstock.gateway.request_input import MAX_NUMBER, RequestBody
 from penstock.gateway.routes.bodies import CreateConnector, trace_field, version_field
 from penstock.model.config_redaction import ConfigDifference
-from penstock.model.connector import Connector, KeptOffsets, Revision
+from penstock.model.connector import Connector, KeptOffsets, Revision, TaskState
 from penstock.model.datasets import DEFAULT_DATASETS, MAX_DATASETS, Dataset
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.inspection import PreviewResult as PreviewedRows
 from penstock.model.metrics import SHARE_WORDS, MinMeanMax, TaskMetrics
 from penstock.model.offset import OffsetVersion as StoredOffsetVersion
-from penstock.model.status import ClusterStatus, ConnectorStatus, RunStatus, WorkerStatus
+from penstock.model.status import ClusterStatus, ConnectorStatus, RunState, RunStatus, WorkerStatus
 from penstock_values.identity import canonical_json
 
 
@@ -321,7 +321,7 @@ class TaskNumbers(ResponseBody):
         """Build the body of the status of a task; without a report of its worker, no metrics."""
         body = cls(
             id=task.number,
-            state=task.state.name,
+            state=_CONNECTING if _is_connecting(task) else task.state.name,
             worker_id=task.worker,
             **version_field(task),
             **trace_field(task.diagnostic),
@@ -344,6 +344,18 @@ class TaskNumbers(ResponseBody):
                 body.batch_seconds = _mean(metrics.batch_seconds)
                 body.commit_seconds = _mean(metrics.commit_seconds)
         return body
+
+
+_CONNECTING: Final = "CONNECTING"
+"""State of a task whose worker opens its source and sink for the first time. Kafka Connect's routes
+have no word for it: their clients know five states.
+"""
+
+
+def _is_connecting(task: RunStatus) -> bool:
+    reported = task.task
+    is_opening = reported is not None and reported.state is TaskState.STARTING
+    return is_opening and task.state is RunState.UNASSIGNED
 
 
 def _mean(found: MinMeanMax | None) -> float | None:

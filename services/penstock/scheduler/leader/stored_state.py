@@ -125,7 +125,7 @@ class StoredItems(NamedTuple):
     """The items of a stored entry: whose they are, and how many."""
 
     owner: str
-    count: int
+    items: int
 
 
 class NumberedLogStore(Generic[N]):
@@ -190,15 +190,15 @@ def oldest_beyond(entries: Mapping[str, StoredItems], most: int) -> list[str]:
     """Return the oldest entries of the owners with most items, without which there are still `most`
     items, at most 100.
     """
-    spare = sum(one.count for one in entries.values()) - most
+    spare = sum(one.items for one in entries.values()) - most
     old: list[str] = []
     counts, keys = Counter[str](), dict[str, deque[str]]()
     for key, one in sorted(entries.items()):
-        counts[one.owner] += one.count
+        counts[one.owner] += one.items
         keys.setdefault(one.owner, deque()).append(key)
     while spare > 0 and len(old) < MAX_DELETES_PER_WRITE:
         owner = max(counts, key=counts.__getitem__)
-        count = entries[keys[owner][0]].count
+        count = entries[keys[owner][0]].items
         if count > spare:
             break
         old.append(keys[owner].popleft())
