@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from penstock_connector import Batch, ConnectorError, Partition, Source
+from penstock_connector import Batch, ConnectorError, Partition, RawRow, Source
 from penstock_net.http_source.asking import Question, question
-from penstock_net.http_source.columns import Columns
+from penstock_net.http_source.columns import Columns, Row
 from penstock_net.http_source.config import HttpSourceConfig
 from penstock_net.http_source.converting import MESSAGE, MessageColumns
 from penstock_net.http_source.cursor import CursorWalk
 from penstock_net.http_source.decoding import BadRow, Decoded, Decoder
 from penstock_net.http_source.pointer import Pointer
+from penstock_net.http_source.raw_rows import parse_raw_rows
 from penstock_net.http_source.walking import (
     NextWalk,
     Offset,
@@ -63,6 +64,18 @@ class HttpSource(Source[HttpSourceConfig]):
     ) -> Sequence[Partition]:
         """Return one partition: the address."""
         return [Partition({"url": config.url}, bounded=not config.tail)]
+
+    @classmethod
+    def parse_rows(
+        cls, config: HttpSourceConfig, rows: Sequence[RawRow]
+    ) -> Iterator[Batch | ConnectorError]:
+        """Read single rows again."""
+        columns = _columns(config)
+        try:
+            yield from parse_raw_rows(config, columns, rows, lambda: _present_rows(config))
+        finally:
+            if isinstance(columns, MessageColumns):
+                columns.close()
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Go on where the offset says."""
@@ -206,6 +219,19 @@ def _walk(config: HttpSourceConfig, offset: Offset | None) -> Walk:
         case "next":
             return NextWalk(config, offset)
     return SnapshotWalk(config, offset)
+
+
+def _present_rows(config: HttpSourceConfig) -> Sequence[Row]:
+    """Return the rows of the first answer, by which the columns of others are known."""
+    caller = Caller(config)
+    try:
+        asked = _walk(config, None).ask()
+        answer = _asked(caller, config, asked, {})
+        if answer.status in _nothing(config):
+            return []
+        return _decoder(config).decode(answer, address_of(asked.url).shown).rows
+    finally:
+        caller.close()
 
 
 def _decoder(config: HttpSourceConfig) -> Decoder:
