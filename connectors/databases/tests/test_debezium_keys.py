@@ -88,7 +88,10 @@ snapshot.tables.order.by.row.count table.ignore.builtin
 time.precision.mode unavailable.value.placeholder database.hostname database.password
 database.port database.query.timeout.ms database.user table.exclude.list table.include.list
 snapshot.locking.mode snapshot.mode converters heartbeat.interval.ms topic.delimiter
-topic.cache.size topic.heartbeat.prefix topic.transaction signal.data.collection
+topic.cache.size topic.heartbeat.prefix topic.transaction signal.data.collection signal.file
+signal.kafka.bootstrap.servers signal.kafka.groupId signal.kafka.poll.timeout.ms
+signal.kafka.topic signal.consumer.* signal.consumer.sasl.password
+signal.consumer.ssl.key.password
 """
 )
 

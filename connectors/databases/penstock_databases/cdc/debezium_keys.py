@@ -25,7 +25,7 @@ _HISTORY: Final = "the log has its columns, and no history of schemas is kept"
 _TYPES: Final = "columns have types of their own, which say all of this"
 _NETWORK: Final = "the connection is another one than Java's"
 _NOTES: Final = "what happens is in the log, the metrics and the state of the connector"
-_SIGNALS: Final = "only new rows of the table `signal.data.collection` are signals"
+_SIGNALS: Final = "the place in the topic is in the offset, and no group of consumers has it"
 _NAMES: Final = "names stay as they are in the database; converters adjust them where they must"
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
@@ -96,6 +96,8 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "schema.history.internal": _HISTORY,
     "schema.name.adjustment.mode": _NAMES,
     "schema.refresh.mode": _HISTORY,
+    "signal.kafka.groupId": _SIGNALS,
+    "signal.kafka.poll.timeout.ms": "messages are taken without a wait",
     "skip.messages.without.change": "rows that did not change come, too",
     "slot.max.retries": "`connection.attempts` has the number",
     "slot.retry.delay.ms": "`connection.backoff.ms` has the time",
@@ -128,7 +130,6 @@ WITHOUT_EFFECT_BELOW: Final[Mapping[str, str]] = {
     "notification.": _NOTES,
     "openlineage.": _NOTES,
     "schema.history.internal.": _HISTORY,
-    "signal.": _SIGNALS,
 }
 """Keys that begin so."""
 
@@ -195,7 +196,6 @@ AS_HERE: Final[Mapping[str, frozenset[str]]] = {
     ),
     "unavailable.value.placeholder": frozenset(),
     "publish.via.partition.root": frozenset({"false"}),
-    "signal.enabled.channels": frozenset({"source"}),
     "include.schema.changes": frozenset({"false"}),
     "include.schema.comments": frozenset({"false"}),
     "skip.messages.without.change": frozenset({"false"}),

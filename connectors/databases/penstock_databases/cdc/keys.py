@@ -11,16 +11,16 @@ from typing import ClassVar
 import pyarrow as pa
 
 from penstock_connector import key
-from penstock_connector.reach import Reaching
 from penstock_databases.cdc.envelopes import FORMATS, Envelopes, check_format
 from penstock_databases.cdc.message_keys import MessageKeys
 from penstock_databases.cdc.row_adjustments import OPERATIONS
+from penstock_databases.cdc.signal_keys import SignalKeys
 from penstock_databases.cdc.snapshot_statements import SnapshotStatement, read_statements
 from penstock_databases.cdc.transactions import with_transactions
 
 
 @dataclass(frozen=True)
-class ChangeKeys(Reaching):
+class ChangeKeys(SignalKeys):
     """What rows of changes look like."""
 
     names_ignore_case: ClassVar[bool] = False
@@ -57,11 +57,6 @@ class ChangeKeys(Reaching):
         doc="Keys of rows in place of primary keys: `table:column,column;table:column`; tables as "
         "regexes of their full names.",
     )
-    signal_data_collection: str = key(
-        "",
-        doc="Full name of the table whose new rows (`id`, `type`, `data`) are signals: tables to "
-        "read again.",
-    )
     snapshot_select_statement_overrides: tuple[str, ...] = key(
         (), doc="Full names of tables whose reading gives the rows of a statement only."
     )
@@ -78,14 +73,15 @@ class ChangeKeys(Reaching):
             ConfigError: `config.missing`, `config.invalid_value`, `config.bad_pattern`.
         """
         check_format(self.output_format, self.topic_prefix)
+        self.check_signals(self.topic_prefix)
         self.message_keys  # noqa: B018 - raises for what has another form
         self.snapshot_statements  # noqa: B018 - as above
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and have no effect, and why."""
+        unused = dict(self.unused_signal_keys())
         if self.wraps:
-            return {}
-        unused = {}
+            return unused
         if self.tombstones_on_delete:
             unused["tombstones.on.delete"] = (
                 "a delete is one row unless `output.format=debezium`; on topics of Kafka it is a "

@@ -85,11 +85,13 @@ class Progress(Generic[T, P]):
         work: Tables that are not read to their end, in the order in which they are begun.
         windows: Chunks that the log has not passed.
         paused: No chunk is begun until this is taken back, or nothing is left to read.
+        signals: How far channels of signals were read, by their names.
     """
 
     work: dict[T, Work[T]] = field(default_factory=dict)
     windows: list[Window[T, P]] = field(default_factory=list)
     paused: bool = False
+    signals: dict[str, Any] = field(default_factory=dict)
 
     @property
     def running(self) -> bool:

@@ -182,11 +182,11 @@ def is_condition(text: str) -> bool:
 
 
 def _data(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    text = row.get("data")
-    if text in {None, ""}:
+    given = row.get("data")
+    if given is None or given == "":
         return {}
-    try:
-        data = json.loads(str(text))
+    try:  # it is an object itself where the whole signal is JSON
+        data = given if isinstance(given, dict) else json.loads(str(given))
     except ValueError:
         data = None
     if not isinstance(data, dict):

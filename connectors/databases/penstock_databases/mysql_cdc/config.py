@@ -116,6 +116,7 @@ class MysqlCdcConfig(ChangeKeys):
         """Refuse a server that may not be reached."""
         path = "connection.url" if self.connection_url else "database.hostname"
         require_target(self.target, self.reach, path)
+        self.require_signal_reach()
 
     @property
     def target(self) -> Target:

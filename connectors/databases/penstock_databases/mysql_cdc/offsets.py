@@ -3,6 +3,7 @@ r"""The offset: where in the log, and how far the snapshot is. Plain values that
     {"file": "binlog.000004", "pos": 512, "gtid": "0-1-9", "server": "1/…",
      "rows": 0, "txn": "",                     rows given of the transaction that comes next
      "counted": ["0-1-10", {"shop.orders": 7}],      changes given of it, where they are counted
+     "signals": {"file": [120, "9f86d08188"], "kafka": 7},   how far channels of signals were read
      "lists": {"table.include.list": ["shop\\.orders"]},    which tables were meant
      "snapshot": {"work": [{"table": ["shop", "orders"], "last": ["i:41"], …}],
                   "windows": [{"table": […], "after": […], "upto": […], "file": …, "pos": …}]}}
@@ -67,6 +68,8 @@ def to_fields(offset: Offset) -> dict[str, Any]:
         fields["lists"] = {name: list(patterns) for name, patterns in offset.lists.items()}
     if offset.prepared:
         fields["prepared"] = {xid: [at.file, at.pos] for xid, at in offset.prepared.items()}
+    if offset.progress.signals:
+        fields["signals"] = dict(offset.progress.signals)
     if offset.progress.running:
         fields["snapshot"] = {
             "work": [_work(work) for work in offset.progress.work.values()],
@@ -90,6 +93,7 @@ def from_fields(fields: Mapping[str, Any]) -> Offset:
             work = _read_work(one)
             progress.work[work.table] = work
         progress.paused = bool(snapshot.get("paused"))
+        progress.signals = dict(fields.get("signals") or {})
         progress.windows = [_read_window(one) for one in snapshot.get("windows") or []]
         place = Place(
             str(fields.get("file") or ""),

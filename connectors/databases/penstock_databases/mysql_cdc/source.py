@@ -21,6 +21,7 @@ from penstock_connector import (
 )
 from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
+from penstock_databases.cdc.signal_channels import SignalChannels
 from penstock_databases.cdc.signals import Signal, new_signals, obey_signal
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.cdc.transactions import TransactionCounter
@@ -127,6 +128,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._limited = False
         self._rows_next = False
         self._signals: list[Signal | ConfigError] = []
+        self._channels = SignalChannels(config)
         self._moved_at = time.monotonic()
         self._told: Place | None = None
         self._follower: Follower | None = None
@@ -231,6 +233,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         if self._chooses and not follower.track.midway:
             self._choose()
         self._limited = False
+        if self._channels.is_due() and not (self._chooses or follower.track.open):
+            self._read_channels()
         if self._progress.running:
             self._close_windows(follower)
             if not (
@@ -320,7 +324,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._announce()
 
     def _settle(self, table: Table, changes: Changes) -> Changes:
-        if f"{table.database}.{table.name}" == self.config.signal_data_collection:
+        if f"{table.database}.{table.name}" == self.config.signals_table:
             self._signals += new_signals(changes.rows(table))  # before any of them is left out
         if self._chooses and not self.config.chosen.includes(table.database, table.name):
             return changes.kept(np.zeros(len(changes.ops), np.bool_))
@@ -359,7 +363,9 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._origin.learn()
         if self.until_caught_up:
             self._target = self._origin.server.place()
-        self._resume(self._origin.beginning(again=True))
+        beginning = self._origin.beginning(again=True)
+        beginning.progress.signals = self._progress.signals
+        self._resume(beginning)
         self._announce(await_commit=True)
 
     # ── the snapshot ─────────────────────────────────────────────────────────────────────────────
@@ -436,7 +442,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
 
     def _is_given(self, batch: Batch) -> bool:
         """Return whether changes are for others, too: the table of signals may not be meant."""
-        signals = self.config.signal_data_collection
+        signals = self.config.signals_table
         database, _, name = signals.partition(".")
         if not signals or batch.dataset != self.config.dataset(database, name):
             return True
@@ -452,6 +458,15 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             done = obey_signal(signal, self._progress, tables, self._read_again)
             _LOG.info("signal: %s", done)
 
+    def _read_channels(self) -> None:
+        """Obey signals that come beside the table of signals, between two transactions."""
+        if self._gathering.count:
+            self._flush()
+        self._signals, moved = self._channels.poll(self._progress.signals)
+        self._obey_signals()
+        if moved:
+            self._announce()
+
     def _read_again(self, table: TableName, condition: str) -> None:
         self._origin.add_tables(self._progress, [table], keep=True, condition=condition)
 
@@ -461,6 +476,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         """Block until the server says something, or a chunk has rows."""
         if self._snapshot is not None and self._snapshot.active:
             timeout = min(timeout, _CHUNK_WAIT)
+        timeout = min(timeout, self._channels.left())
         reads = self._follower is not None and self._follower.connected and not self._limited
         if not self.stopping.is_set():
             others = [self._follower] if reads and self._follower else []
@@ -492,6 +508,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
     def close(self) -> None:
         """Let go of everything."""
         self._end()
+        self._channels.close()
         self._origin.link.close()
         self._bell.close()
 

@@ -25,7 +25,7 @@ class Tables:
         self._server = server
         self._mariadb = mariadb
         self._chosen = config.chosen
-        self._signals = config.signal_data_collection
+        self._signals = config.signals_table
         self._known: dict[bytes, Table | None] = {}
         self._latest: dict[tuple[str, str], Table] = {}
         self._meant: dict[tuple[str, str], bool] = {}

@@ -134,6 +134,7 @@ class PostgresCdcConfig(ChangeKeys):
         """Refuse a server that may not be reached."""
         path = "connection.url" if self.connection_url else "database.hostname"
         require_target(self.target(), self.reach, path)
+        self.require_signal_reach()
 
     def target(self) -> Target:
         """Return where the database is."""
@@ -173,7 +174,7 @@ class PostgresCdcConfig(ChangeKeys):
 
     def published(self, table: TableId) -> bool:
         """Return whether a table has to be in the publication: followed, or one of signals."""
-        return self.wanted(table) or str(table) == self.signal_data_collection
+        return self.wanted(table) or str(table) == self.signals_table
 
     def hidden(self) -> tuple[Pattern, ...]:
         """Return the patterns of columns that are left out."""

@@ -6,7 +6,8 @@
 `lsn` is the place behind the last transaction that was given out; `within` is the commit of a
 transaction that was cut, and how many of its events were given, and `counted`, where changes are
 counted, how many of each table; `tables` are the numbers of the
-tables that are followed; `snapshot` is there while tables are still read:
+tables that are followed; `signals` is how far channels of signals were read; `snapshot` is there
+while tables are still read:
 
     {"todo": [[16384, false]],                  tables that are not begun; true: given before;
                                                 and a condition, where only some rows are read
@@ -73,6 +74,8 @@ def to_offset(position: Position, tables: Iterable[int], progress: TableProgress
         if position.cut_counts:
             offset["counted"] = dict(position.cut_counts)
     offset["tables"] = _packed(tables)
+    if progress.signals:
+        offset["signals"] = dict(progress.signals)
     if progress.running:
         offset["snapshot"] = _progress_offset(progress)
     return offset
@@ -164,6 +167,7 @@ def progress_of(offset: Mapping[str, Any]) -> TableProgress:
     for table, again, *condition in snapshot.get("todo", ()):
         progress.add([int(table)], keep=bool(again), condition="".join(condition))
     progress.paused = bool(snapshot.get("paused"))
+    progress.signals = dict(offset.get("signals") or {})
     progress.pending = {int(xid) for xid in snapshot.get("pending", ())}
     return progress
 

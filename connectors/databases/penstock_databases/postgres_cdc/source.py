@@ -12,6 +12,8 @@ import pyarrow as pa
 from penstock_connector import ApplyAction, Batch, Dataset, Partition, RetriableError, Source
 from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
+from penstock_databases.cdc.signal_channels import SignalChannels
+from penstock_databases.cdc.signals import new_signals
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.cdc.waiting import Bell, Every
 from penstock_databases.dialects import DIALECTS
@@ -114,6 +116,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         self._envelopes = envelopes_of(config) if config.wraps else None
         self._sessions = Sessions(config)
         self._bell = Bell()
+        self._channels = SignalChannels(config)
         self._snapshot: Snapshot[int, Moment] | None = None
         self._held: int | None = None
         self._acknowledged = 0
@@ -160,6 +163,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         elif self._settling:
             due.append(_SETTLE)
         due += [max(each.left(now), _SETTLE) for each in (self._heartbeat, self._look)]
+        due.append(max(self._channels.left(), _SETTLE))
         if self._snapshot is not None and self._snapshot.active:
             due.append(_CHUNK_WAIT)
         stream = self._sessions.stream if self._held is None else None
@@ -200,6 +204,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         self._disconnect()  # first: the next owner of the task waits for the slot
         if self._snapshot is not None:
             self._snapshot.close()
+        self._channels.close()
         self._bell.close()
         if self.config.slot_drop_on_stop:
             self._sessions.drop_slot()
@@ -343,6 +348,8 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             return
         if self._look.is_due(now) and self._tables.look(self._sessions.side(), self._version):
             self._changes.replan()
+        if self._channels.is_due():
+            self._read_channels()
         if self._heartbeat.is_due(now):
             stream.tell(ask=True)
             if self._changes.position != self._given:
@@ -350,6 +357,15 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
                 self._ready.append(self._batch(offset=True))
         if self._snapshot_given and not self._progress.running:
             self._ready.append(self._batch(offset=True))  # tables are read: offsets are small now
+
+    def _read_channels(self) -> None:
+        """Obey signals that come beside the table of signals, between two transactions."""
+        signals, moved = self._channels.poll(self._progress.signals)
+        if signals:
+            self._tables.obey(signals)
+            self._changes.replan()
+        if moved:
+            self._ready.append(self._batch(offset=True))
 
     def _read_log(self, stream: Stream) -> bool:
         """Take messages until a batch is full, or it took long enough: then there may be more."""
@@ -394,7 +410,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             return
         self._given = position
         if signals:
-            self._tables.obey(signals)
+            self._tables.obey(new_signals(signals))
             self._changes.replan()
         given = [(shape, rows) for shape, rows in batches if self._tables.is_given(shape)]
         for shape, rows in given[:-1]:

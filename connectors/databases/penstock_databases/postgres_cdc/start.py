@@ -77,7 +77,9 @@ def start(
         _log.warning("changes are lost: all tables are read again; deletes meanwhile are not known")
         if slot is not None and slot.lost:
             drop_slot(connection, config.slot_name)
-        return _anew(connection, config, version, again=True)
+        begun = _anew(connection, config, version, again=True)
+        begun.tables.progress.signals = progress_of(offset).signals
+        return begun
     known, progress = tables_of(offset), progress_of(offset)
     tables = Tables(config, known or (), progress)
     tables.leave_out(connection)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from penstock_connector import ConfigError
 from penstock_connector.tables.names import TableId
-from penstock_databases.cdc.signals import new_signals, obey_signal
+from penstock_databases.cdc.signals import Signal, obey_signal
 from penstock_databases.cdc.snapshot_statements import SnapshotStatement
 from penstock_databases.dialect import Connection
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
@@ -178,15 +177,15 @@ class Tables:
 
     def has_signals(self, shape: RowShape) -> bool:
         """Return whether changes are those of the table of signals."""
-        return str(shape.table) == self._config.signal_data_collection
+        return str(shape.table) == self._config.signals_table
 
     def is_given(self, shape: RowShape) -> bool:
         """Return whether changes are for others, too: the table of signals may not be wanted."""
         return self._config.wanted(shape.table)
 
-    def obey(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Do what new rows of the table of signals ask for."""
-        for signal in new_signals(rows):
+    def obey(self, signals: Iterable[Signal | ConfigError]) -> None:
+        """Do what signals ask for."""
+        for signal in signals:
             if isinstance(signal, ConfigError):
                 _log.warning("%s", signal)
                 continue
@@ -198,7 +197,7 @@ class Tables:
 
     def _tell_signals(self, tables: Collection[str]) -> None:
         """Tell once of a table of signals that is not in the log."""
-        name, publication = self._config.signal_data_collection, self._config.publication_name
+        name, publication = self._config.signals_table, self._config.publication_name
         if not name or name in tables or name in self._told:
             return
         self._told.add(name)
