@@ -5,6 +5,7 @@ And where a task begins, and which server it gets the log from.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -23,6 +24,8 @@ from penstock_databases.mysql_cdc.progress import TableProgress
 from penstock_databases.mysql_cdc.statements import TableName
 from penstock_databases.mysql_cdc.stream import Dump, purged
 from penstock_databases.mysql_cdc.tables import Tables
+
+_LOG = logging.getLogger(__name__)
 
 _SETTINGS: Final = (
     "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "gtid_mode",
@@ -247,6 +250,18 @@ class Origin:
         self.server.demand()
         self.identity = self.identity or self.server.identity
         self.tables = Tables(self._config, self.server, mariadb=self.server.mariadb)
+
+    def tell_signals(self) -> None:
+        """Tell of a table of signals that is not there. It is found when it comes."""
+        name = self._config.signals_table
+        if not name or name in map(".".join, self.server.tables()):
+            return
+        _LOG.warning(
+            "`signal.data.collection` names %s, and there is no such table: no signal is read. "
+            "Run: CREATE TABLE %s (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32), data TEXT);",
+            name,
+            name,
+        )
 
     @property
     def exact(self) -> bool:

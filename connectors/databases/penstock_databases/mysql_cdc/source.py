@@ -149,6 +149,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         offset = from_fields(fields) if fields else None
         self._origin.identity = offset.server if offset else ""
         self._origin.learn()
+        self._origin.tell_signals()
         if self.until_caught_up:
             self._target = self._origin.server.place()
         if offset is None:

@@ -366,3 +366,45 @@ def test_a_signal_is_obeyed_once_while_its_table_waits_to_be_read(db, run, monke
     assert set(host.mirror[f"{db.name}.signals"]) == {(1,)}
     if not db.is_mysql:
         assert host.ops(f"{db.name}.signals") == ["SNAPSHOT", "UPDATE"]
+
+
+@BOTH
+def test_lines_of_a_file_are_signals_and_each_is_obeyed_once_over_a_restart(db, run, tmp_path):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    db.sql("INSERT INTO t VALUES (1), (2), (3)")
+    path = tmp_path / "signals.txt"
+    config = db.config(
+        signal_enabled_channels="file", signal_file=path, signal_poll_interval_ms="50ms"
+    )
+    data = f'{{"data-collections": ["{db.name}.t"]}}'
+    line = f'{{"id": "1", "type": "execute-snapshot", "data": {data}}}'
+    with run(config) as host:
+        host.until(lambda: len(host.rows) == 3)
+        host.settled(db)
+        path.write_text(f"{line}\n")
+        host.until(lambda: len(of_rows(host, 0, f"{db.name}.t")) == 6)
+        host.settled(db)
+        offsets = host.task.offsets
+    assert next(iter(offsets.values()))["signals"]["file"][0] == len(line) + 1
+    with run(config, offsets) as later:
+        later.settled(db)
+        assert not of_rows(later, 0, f"{db.name}.t")
+        with path.open("a") as file:
+            file.write(f"{line}\n")
+        later.until(lambda: len(of_rows(later, 0, f"{db.name}.t")) == 3)
+
+
+@BOTH
+def test_a_table_of_signals_that_is_not_there_is_named_with_what_makes_it(db, run, caplog):
+    """It is found when it comes."""
+    caplog.set_level(logging.INFO)
+    with run(db.config(signal_data_collection=f"{db.name}.signals")) as host:
+        host.settled(db)
+        (told,) = {r.message for r in caplog.records if "signal.data.collection" in r.message}
+        db.sql(told.partition("Run: ")[2])
+        send(db, "log", '{"message": "found"}')
+        host.until(lambda: "signal: found" in caplog.text)
+    with run(db.config(signal_data_collection=f"{db.name}.signals")) as host:
+        caplog.clear()
+        host.settled(db)
+    assert "signal.data.collection" not in caplog.text
