@@ -395,6 +395,25 @@ def test_lines_of_a_file_are_signals_and_each_is_obeyed_once_over_a_restart(db, 
 
 
 @BOTH
+def test_a_filter_may_ask_another_table(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    db.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    db.sql("INSERT INTO t VALUES (1), (2), (3), (4)")
+    db.sql("INSERT INTO u VALUES (2), (4)")
+    db.sql(SIGNALS)
+    with run(db.config(signal_data_collection=f"{db.name}.signals")) as host:
+        host.until(lambda: len(host.rows) == 6)
+        host.settled(db)
+        start = len(host.rows)
+        condition = f'{{"data-collection": ".*", "filter": "id IN (SELECT id FROM {db.name}.u)"}}'
+        named = f'"data-collections": ["{db.name}.t"]'
+        send(db, "execute-snapshot", f'{{{named}, "additional-conditions": [{condition}]}}')
+        host.until(lambda: len(of_rows(host, start, f"{db.name}.t")) == 2)
+        host.settled(db)
+    assert sorted(row["id"] for row in of_rows(host, start, f"{db.name}.t")) == [2, 4]
+
+
+@BOTH
 def test_a_table_of_signals_that_is_not_there_is_named_with_what_makes_it(db, run, caplog):
     """It is found when it comes."""
     caplog.set_level(logging.INFO)

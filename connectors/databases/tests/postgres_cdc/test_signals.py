@@ -94,6 +94,18 @@ def test_only_rows_that_meet_the_condition_are_read(filled, follow):
     assert sorted(found) == [n for n in range(1, 501) if n % 10 in {3, 7}]
 
 
+def test_a_filter_may_ask_another_table(filled, follow):
+    filled.sql("INSERT INTO m VALUES (4), (7)")
+    condition = {"data-collection": "public.t", "filter": "id IN (SELECT id FROM m)"}
+    with follow(snapshot_fetch_size="100", **KEYS) as reader:
+        reader.settled()
+        start = len(reader.rows)
+        filled.sql(read_again(filled, "public.t", **{"additional-conditions": [condition]}))
+        reader.until(lambda r: len(of_t(r.rows[start:])) == 2, "rows that meet the condition")
+        reader.caught_up(filled)
+    assert sorted(row["id"] for row in of_t(reader.rows[start:])) == [4, 7]
+
+
 def test_a_reading_is_stopped(filled, follow):
     marks = Marks(filled)
     with follow(**KEYS) as reader:
