@@ -27,6 +27,7 @@ import penstock_databases
 import penstock_messaging
 import penstock_metrics
 import penstock_net
+import penstock_amqp
 import penstock_search
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.connector_config.keys import KAFKA_CONNECT_KEYS
@@ -80,6 +81,7 @@ SPECS: Final[Mapping[str, pb.ConnectorSpec]] = {
             penstock_databases,
             penstock_kafka,
             penstock_net,
+            penstock_amqp,
             penstock_metrics,
             penstock_analytics,
             penstock_messaging,

@@ -9,6 +9,6 @@ check mypy
 check lint-imports
 check vulture
 check deptry .
-check interrogate -q services/penstock connectors/kit/penstock_kit connectors/python/penstock_connector connectors/python/penstock_values connectors/python/penstock_converters connectors/builtin/penstock_builtin connectors/databases/penstock_databases connectors/kafka/penstock_kafka connectors/net/penstock_net connectors/metrics/penstock_metrics connectors/analytics/penstock_analytics connectors/messaging/penstock_messaging connectors/search/penstock_search connectors/rocketmq/penstock_rocketmq
+check interrogate -q services/penstock connectors/kit/penstock_kit connectors/python/penstock_connector connectors/python/penstock_values connectors/python/penstock_converters connectors/builtin/penstock_builtin connectors/databases/penstock_databases connectors/kafka/penstock_kafka connectors/net/penstock_net connectors/amqp/penstock_amqp connectors/metrics/penstock_metrics connectors/analytics/penstock_analytics connectors/messaging/penstock_messaging connectors/search/penstock_search connectors/rocketmq/penstock_rocketmq
 check buf lint
 check bash tests/breaking.sh

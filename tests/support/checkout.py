@@ -22,6 +22,7 @@ PRODUCT = (
     ROOT / "connectors/databases/penstock_databases",
     ROOT / "connectors/kafka/penstock_kafka",
     ROOT / "connectors/net/penstock_net",
+    ROOT / "connectors/amqp/penstock_amqp",
     ROOT / "connectors/metrics/penstock_metrics",
     ROOT / "connectors/analytics/penstock_analytics",
     ROOT / "connectors/messaging/penstock_messaging",

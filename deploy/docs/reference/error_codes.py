@@ -27,6 +27,7 @@ PACKAGES: Final = (
     "connectors/databases/penstock_databases",
     "connectors/kafka/penstock_kafka",
     "connectors/net/penstock_net",
+    "connectors/amqp/penstock_amqp",
     "connectors/metrics/penstock_metrics",
     "connectors/analytics/penstock_analytics",
     "connectors/messaging/penstock_messaging",

@@ -36,6 +36,7 @@ _SHIPPED: Final = (
     "penstock_databases",
     "penstock_kafka",
     "penstock_net",
+    "penstock_amqp",
     "penstock_metrics",
     "penstock_analytics",
     "penstock_messaging",
