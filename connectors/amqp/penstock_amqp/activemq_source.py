@@ -21,6 +21,7 @@ from penstock_amqp.headers import (
     OP,
     destination_of,
     message_headers,
+    message_id,
     millis_of,
     routing_of,
 )
@@ -212,7 +213,8 @@ class ActivemqSource(Source[ActivemqSourceConfig]):
             "destination": destination_of(
                 config.destination, is_topic=config.is_topic, is_artemis=is_artemis
             ),
-            "ack": "client",
+            # of several transactions, Classic keeps apart what is acknowledged one by one
+            "ack": "client" if is_artemis else "client-individual",
         }
         if is_artemis:
             headers["subscription-type"] = routing_of(is_topic=config.is_topic)
@@ -230,20 +232,19 @@ class ActivemqSource(Source[ActivemqSourceConfig]):
         """Return the next rows."""
         if not self._ready and self._partition is not None:
             self._gather()
-            if self._arrived:
+            if self._arrived and self._pending_room() > 0:
                 self._decode()
         return self._ready.popleft() if self._ready else None
 
     def wait(self, timeout: float) -> None:
         """Block until there are messages."""
-        if self._partition is None or self._room() <= 0:
+        if self._partition is None or self._pending_room() <= 0:
             self.stopping.wait(min(timeout, 0.05))
         elif not self._ready and not self._arrived:
             self._receive(min(timeout, 0.1))
 
-    def _room(self) -> int:
-        pending = self._count - self._done + len(self._arrived)
-        return self.config.max_pending_messages - pending
+    def _pending_room(self) -> int:
+        return self.config.max_pending_messages - (self._count - self._done)
 
     def _receive(self, timeout: float) -> bool:
         frames = self._connection.receive(timeout)
@@ -253,16 +254,16 @@ class ActivemqSource(Source[ActivemqSourceConfig]):
     def _gather(self) -> None:
         """Take messages as long as they come, up to a batch."""
         until = time.monotonic() + self.config.max_poll_duration / 1000
-        while len(self._arrived) < self.config.batch_size and self._room() > 0:
+        while len(self._arrived) < min(self.config.batch_size, self._pending_room()):
             if not self._receive(_GATHER_S if self._arrived else 0) or time.monotonic() > until:
                 return
 
     def _decode(self) -> None:
-        count = min(len(self._arrived), self.config.batch_size)
+        count = min(len(self._arrived), self.config.batch_size, self._pending_room())
         frames = [self._arrived.popleft() for _ in range(count)]
         headers = [one.headers for one in frames]
         self._count += count
-        self._promise(headers[-1].get("ack", ""))
+        self._promise([one.get("ack", "") for one in headers])
         keys = [one.get(KEY) for one in headers]
         columns = [
             pa.array([None if text is None else text.encode() for text in keys], pa.binary()),
@@ -276,7 +277,7 @@ class ActivemqSource(Source[ActivemqSourceConfig]):
             columns += [pa.array(np.zeros(count, np.int32)), pa.array(np.arange(count))]
         messages = pa.RecordBatch.from_arrays(columns, schema=schema)
         decoded, refused = self._decoder.decode(messages)
-        ids = pa.array([one.get("message-id") for one in headers], pa.string())
+        ids = pa.array(map(message_id, headers), pa.string())
         batches = [self._batch(one, ids) for one in decoded] or [self._nothing()]
         # a batch has one offset behind its rows, and rejected rows go with the last one
         batches[-1].bad_rows = [
@@ -285,16 +286,17 @@ class ActivemqSource(Source[ActivemqSourceConfig]):
         batches[-1].offset = self._offset()
         self._ready.extend(batches)
 
-    def _promise(self, ack: str) -> None:
+    def _promise(self, acks: Sequence[str]) -> None:
         """Remember how a batch is acknowledged. Classic sends no more than a page of messages, 200,
         while none is acknowledged: it is told in a transaction, which ends when the rows are
         durable, and is undone when we are gone. Artemis has no transactions of acknowledgements.
         """
-        data = encode_frame("ACK", {"id": ack})
-        if not self._connection.is_artemis:
+        if self._connection.is_artemis:
+            data = encode_frame("ACK", {"id": acks[-1]})
+        else:
             within = {"transaction": str(self._count)}
-            data = encode_frame("ACK", {"id": ack, **within})
-            self._connection.send(encode_frame("BEGIN", within) + data)
+            told = [encode_frame("ACK", {"id": one, **within}) for one in acks]
+            self._connection.send(encode_frame("BEGIN", within) + b"".join(told))
             data = encode_frame("COMMIT", within)
         self._batches.append(_Unacknowledged(self._count, data))
 

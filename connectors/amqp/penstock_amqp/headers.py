@@ -41,6 +41,12 @@ def millis_of(headers: Mapping[str, str]) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 16 else None
 
 
+def message_id(headers: Mapping[str, str]) -> str | None:
+    """Return the id of a message. Artemis has that of the consumer in front of it."""
+    text = headers.get("message-id")
+    return text if text is None or text.startswith("ID:") else text.rpartition(",")[2]
+
+
 class InvalidHeaderError(Exception):
     """A row has something that cannot be a header."""
 
