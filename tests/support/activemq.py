@@ -136,9 +136,7 @@ class ActivemqBroker:
         )  # fmt: skip
         return Connection.open(dialing)
 
-    def send(
-        self, name: str, *bodies: bytes, is_topic: bool = False, **headers: str
-    ) -> None:
+    def send(self, name: str, *bodies: bytes, is_topic: bool = False, **headers: str) -> None:
         """Send messages, and wait until they are stored. Names of headers have `-` for `_`."""
         connection = self._connection()
         named = {one.replace("_", "-"): value for one, value in headers.items()}

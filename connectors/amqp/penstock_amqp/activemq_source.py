@@ -72,9 +72,7 @@ class ActivemqSourceConfig(MessageConfig):
         doc="Whether the broker keeps messages of a topic while the connector is away.",
         group="Reading",
     )
-    jms_subscription_name: str = key(
-        "", doc="Name of the durable subscription.", group="Reading"
-    )
+    jms_subscription_name: str = key("", doc="Name of the durable subscription.", group="Reading")
     message_id_column: str = key(
         "",
         doc="Column for the message's id (JMSMessageID), which becomes the key column of the rows: "

@@ -135,7 +135,10 @@ class BrokerConfig(Reaching):
         addresses = self.addresses
         if self.password and not self.username:
             raise _missing("activemq.username", "Set it, or remove `activemq.password`.")
-        for path, text in (("activemq.username", self.username), ("jms.client.id", self.jms_client_id)):
+        for path, text in (
+            ("activemq.username", self.username),
+            ("jms.client.id", self.jms_client_id),
+        ):
             if "\n" in text or "\r" in text:
                 raise invalid(path, text, "Write it in one line.")
         if "\n" in self.password or "\r" in self.password:

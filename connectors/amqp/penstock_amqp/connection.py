@@ -33,7 +33,9 @@ _LOGIN_REFUSED: Final = re.compile(r"(?i)password|login|security|credential|auth
 _NOT_ALLOWED: Final = re.compile(r"(?i)not authorized|unauthorized|permission|229032|229213")
 _FULL: Final = re.compile(r"(?i)is full|resourceallocation|limit reached|229102|229119")
 _SELECTOR: Final = re.compile(r"(?i)selector|invalid filter|229020")
-_IN_USE: Final = re.compile(r"(?i)in use|already connected|already been set|invalidclientid|cannot create a subscriber")
+_IN_USE: Final = re.compile(
+    r"(?i)in use|already connected|already been set|invalidclientid|cannot create a subscriber"
+)
 
 
 @dataclass(frozen=True, slots=True)

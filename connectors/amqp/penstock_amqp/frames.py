@@ -45,9 +45,7 @@ def escape(text: str) -> bytes:
 
 def encode_headers(headers: Iterable[tuple[str, str]]) -> bytes:
     """Return lines of headers."""
-    return b"".join(
-        [b"%s:%s\n" % (escape(name), escape(value)) for name, value in headers]
-    )
+    return b"".join([b"%s:%s\n" % (escape(name), escape(value)) for name, value in headers])
 
 
 def encode_frame(command: str, headers: Mapping[str, str]) -> bytes:

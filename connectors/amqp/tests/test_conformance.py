@@ -15,8 +15,6 @@ HERE = Path(__file__).parent.parent
 
 
 def test_the_connectors_conform_as_their_folder_says(artemis):
-    told = run_kit(
-        "connectors/amqp/penstock_amqp", variables={"KIT_ACTIVEMQ": artemis.url}
-    )
+    told = run_kit("connectors/amqp/penstock_amqp", variables={"KIT_ACTIVEMQ": artemis.url})
     assert differences(told, HERE / "conformance.json") == []
     assert told["conforms"], [one for one in told["results"] if one["result"] == "fail"]

@@ -48,12 +48,12 @@ def test_rows_are_messages_and_messages_rows(broker, queue):
 
 def test_what_is_not_committed_comes_again(broker, queue):
     broker.send(queue, *[b'{"n": %d}' % n for n in range(400)])
-    config = keys(broker, queue, batch_size="150")
+    config = keys(broker, queue, batch_size="150", max_pending_messages="150")
     with source_task(ActivemqSource, config) as task:
         first = task.rows(150)
         task.until("checkpoint")
         task.commit()
-        assert len(task.rows(250)) >= 250
+        assert [row["n"] for row in task.rows(150)] == list(range(150, 300))
         task.drain()
     done = {row["n"] for row in first}
     assert done == set(range(150))
@@ -139,7 +139,7 @@ def test_a_deleted_row_is_an_empty_message_with_a_key(broker, queue):
         task.prepare(1, [(0, 0, 2)])
         task.commit(1)
     found = read(keys(broker, queue), 2)
-    assert [(row["__key"], row["id"], row["__op"]) for row in found] == [
+    assert [(row["__key"], row["id"], row.get("__op", UPSERT)) for row in found] == [
         ("a", 1, UPSERT), ("a", None, DELETE),
     ]  # fmt: skip
 

@@ -1,5 +1,3 @@
-import org.apache.activemq.artemis.api.core.RoutingType;
-import org.apache.activemq.artemis.api.core.SimpleString;
 import org.apache.activemq.artemis.core.config.impl.ConfigurationImpl;
 import org.apache.activemq.artemis.core.config.impl.SecurityConfiguration;
 import org.apache.activemq.artemis.core.security.Role;
@@ -26,9 +24,6 @@ public class Artemis {
         conf.addAcceptorConfiguration("tls", "tcp://127.0.0.1:" + given[2]
             + "?protocols=STOMP&sslEnabled=true&keyStoreType=PKCS12&keyStorePassword=certificates&keyStorePath=" + given[6]);
         conf.addAcceptorConfiguration("all", "tcp://127.0.0.1:" + given[3]);
-        AddressSettings all = new AddressSettings();
-        all.setDefaultAddressRoutingType(RoutingType.ANYCAST).setDefaultQueueRoutingType(RoutingType.ANYCAST);
-        conf.addAddressSetting("#", all);
         AddressSettings full = new AddressSettings();
         full.setMaxSizeBytes(64 << 10).setAddressFullMessagePolicy(AddressFullMessagePolicy.FAIL);
         conf.addAddressSetting("full.#", full);
