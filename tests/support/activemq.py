@@ -1,11 +1,11 @@
-"""A real broker of ActiveMQ for tests, Classic or Artemis, on private ports and in a private folder.
+"""A real broker of ActiveMQ for tests, Classic or Artemis, on private ports, in a private folder.
 
     with ActivemqBroker("classic", folder) as broker:
         broker.url; broker.kill(); broker.start()
 
-Its jars come from Maven (`support.maven`); its main class is a file of Java beside this one. It asks
-for a user: `USER` with `PASSWORD`. `url` is STOMP, `tls_url` STOMP in TLS with a certificate that
-`ca` signed, `openwire_url` the port where Classic speaks OpenWire only and Artemis everything.
+Its jars come from Maven (`support.maven`); its main class is a file of Java beside this one. It
+asks for a user: `USER` with `PASSWORD`. `url` is STOMP, `tls_url` STOMP in TLS with a certificate
+that `ca` signed, `openwire_url` the port where Classic speaks OpenWire only and Artemis everything.
 """
 
 from __future__ import annotations

@@ -133,6 +133,20 @@ class BrokerConfig(Reaching):
         if not (self.activemq_url or self.rocketmq_url):
             raise _missing("activemq.url", "Write for example stomp://broker:61613.")
         addresses = self.addresses
+        self._check_login()
+        for path, given in (
+            ("tls.ca", bool(self.tls_ca)),
+            ("tls.check.hostname", not self.tls_check_hostname),
+        ):
+            if given and not any(one.is_tls for one in addresses):
+                raise ConfigError(
+                    "config.conflict",
+                    f"`{path}` has no effect without TLS",
+                    fix="Write `activemq.url` with `stomp+ssl://`, or remove the key.",
+                    config_path=path,
+                )
+
+    def _check_login(self) -> None:
         if self.password and not self.username:
             raise _missing("activemq.username", "Set it, or remove `activemq.password`.")
         for path, text in (
@@ -145,17 +159,6 @@ class BrokerConfig(Reaching):
             raise invalid("activemq.password", "***", "Remove the line break.")
         if self.request_timeout <= 0:
             raise invalid("request.timeout", self.request_timeout, "Use a time above 0.")
-        for path, given in (
-            ("tls.ca", bool(self.tls_ca)),
-            ("tls.check.hostname", not self.tls_check_hostname),
-        ):
-            if given and not any(one.is_tls for one in addresses):
-                raise ConfigError(
-                    "config.conflict",
-                    f"`{path}` has no effect without TLS",
-                    fix="Write `activemq.url` with `stomp+ssl://`, or remove the key.",
-                    config_path=path,
-                )
 
     def _pairs(self) -> list[tuple[str, str, str, str]]:
         return [

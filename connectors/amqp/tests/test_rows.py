@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 import pytest
-from penstock_amqp import ActivemqSink, ActivemqSource
 
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA
+from penstock_amqp import ActivemqSink, ActivemqSource
 from penstock_connector.testing import RemoteError, sink_task, source_task
 from penstock_kit.testing import wait_until
 
