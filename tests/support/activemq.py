@@ -107,7 +107,13 @@ class ActivemqBroker:
         main = _MAINS / f"{self.product.capitalize()}.java"
         ports = map(str, self._ports)
         given = [str(self._folder / "data"), *ports, USER, password, str(self._keys)]
-        java = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        java = [
+            "java",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Xmx256m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+        ]
         command = [*DIES_WITH_US, *java, "-cp", f"{_jars(self.product)}/*", str(main), *given]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
@@ -140,7 +146,8 @@ class ActivemqBroker:
         """Send messages, and wait until they are stored. Names of headers have `-` for `_`."""
         connection = self._connection()
         named = {one.replace("_", "-"): value for one, value in headers.items()}
-        lines = encode_headers({**self._place(connection, name, is_topic), **named}.items())
+        place = {**self._place(connection, name, is_topic), "persistent": "true"}
+        lines = encode_headers({**place, **named}.items())
         data = b"".join(b"SEND\n%stransaction:t\n\n%s\x00" % (lines, body) for body in bodies)
         begin = encode_frame("BEGIN", {"transaction": "t"})
         connection.call(begin + data, "COMMIT", {"transaction": "t"}, "the messages")
