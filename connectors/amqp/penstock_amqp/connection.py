@@ -325,8 +325,8 @@ def _failed(frame: Frame, address: Address, *, is_login: bool = False) -> Connec
     """Return what an ERROR of a broker means."""
     body = frame.body.decode(errors="replace").strip()
     said = frame.headers.get("message", "") or body.partition("\n")[0]
-    text = f"{said} {body[:2000]}"
-    where = f"{address}: {said[:500]}"
+    text = f"{said} {body}"
+    where = f"{address}: {said.partition(' CoreMessage[')[0][:500]}"  # no message in a log
     if is_login and _LOGIN_REFUSED.search(text):
         return AuthError(
             "activemq.login",
@@ -358,4 +358,6 @@ def _failed(frame: Frame, address: Address, *, is_login: bool = False) -> Connec
             fix="Write a selector of JMS, for instance `colour = 'red' AND size > 3`.",
             config_path="jms.message.selector",
         )
-    return RetriableError("activemq.refused", where, fix="Look into the log of the broker.")
+    return RetriableError(
+        "activemq.refused", where, fix="Look into the log of the broker: a queue may be full."
+    )
