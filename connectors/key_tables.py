@@ -21,13 +21,13 @@ from typing import Final
 import penstock_kafka
 import penstock_rocketmq
 
+import penstock_amqp
 import penstock_analytics
 import penstock_builtin
 import penstock_databases
 import penstock_messaging
 import penstock_metrics
 import penstock_net
-import penstock_amqp
 import penstock_search
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.connector_config.keys import KAFKA_CONNECT_KEYS

@@ -152,7 +152,7 @@ def test_no_shipped_plugin_is_no_error(tmp_path, monkeypatch):
     shipped = (
         "penstock_builtin", "penstock_databases", "penstock_kafka", "penstock_rocketmq",
         "penstock_amqp", "penstock_analytics", "penstock_messaging", "penstock_metrics",
-        "penstock_net", "penstock_amqp", "penstock_search",
+        "penstock_net", "penstock_search",
     )  # fmt: skip
     archive = tmp_path / "a.zip"
     with zipfile.ZipFile(archive, "w") as opened:
