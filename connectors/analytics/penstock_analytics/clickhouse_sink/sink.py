@@ -266,9 +266,13 @@ class ClickHouseSink(TableSink[ClickHouseSinkConfig, _Way]):
                 self._drop(one.staging)
 
     def _is_done(self, one: Step, error: ConnectorError) -> bool:
-        """Return whether the rows of a step are gone: they are dropped when they are written."""
-        if ServerError.number(error) != UNKNOWN_TABLE or not one.staging:
+        """Return whether the rows of a step are gone: they are dropped when they are written. A
+        table that is to be emptied and is gone is empty.
+        """
+        if ServerError.number(error) != UNKNOWN_TABLE:
             return False
+        if not one.staging:
+            return True
         return not int(self._again(lambda: self._opened.query(f"EXISTS TABLE {one.staging}"))[0][0])
 
     def _drop(self, table: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_connector import FencedError, RetriableError
+from penstock_connector import FencedError, Op, RetriableError
 from penstock_connector.testing import RemoteError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -222,6 +222,20 @@ def test_rows_can_be_given_up_as_the_fix_says(place):
     life.write("t", [3])
     life.sink.close()
     assert place.rows("t", "id", "id") == [(3,)]
+
+
+def test_a_table_that_was_emptied_and_dropped_is_no_hindrance(place):
+    keys = {**UPSERTS, "delete_enabled": "true"}
+    with place.task(**keys) as task:
+        task.write([{"id": 1, "__op": int(Op.CREATE)}], dataset="t")
+        task.write([{"id": None, "__op": int(Op.TRUNCATE)}], dataset="t")
+        task.close()
+    assert place.rows("t") == []
+    place.sql("DROP TABLE {d}.t SYNC")
+    with place.task(epoch=2, **keys) as task:
+        task.write([{"id": 2, "__op": int(Op.CREATE)}], dataset="t")
+        task.close()
+    assert place.rows("t", columns="id") == [(2,)]
 
 
 def test_a_table_that_is_dropped_before_rows_are_prepared_is_made_again(place):
