@@ -42,9 +42,9 @@ def test_every_key_of_debezium_is_in_force_without_effect_or_refused(key_tables)
 
 def test_a_key_without_effect_shows_the_value_that_gives_no_warning(key_tables):
     rows = key_tables.COMPATIBILITY_TABLES["Debezium's without effect"]().splitlines()
-    signals = {row.split(" | ")[0]: row for row in rows if "`signal." in row}
-    assert "no warning with `source`" in signals["| `signal.enabled.channels`"]
-    assert "no warning" not in signals["| `signal.*`"]
+    locks = {row.split(" | ")[0]: row for row in rows if "`snapshot.locking." in row}
+    assert "no warning with `none`" in locks["| `snapshot.locking.mode`"]
+    assert "no warning" not in locks["| `snapshot.locking.mode.custom.name`"]
 
 
 def test_another_word_default_or_choice_goes_red(key_tables):
