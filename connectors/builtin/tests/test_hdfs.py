@@ -272,10 +272,10 @@ def test_a_crash_between_any_two_steps_loses_and_repeats_nothing(
         writer = writing(config)
         steps = itertools.count()
 
-        def once(self, call, path, *, steps=steps, crash=crash):
+        def once(self, call, path, *more, steps=steps, crash=crash):
             if next(steps) == crash:
                 raise Crash
-            return plain(self, call, path)
+            return plain(self, call, path, *more)
 
         monkeypatch.setattr(HdfsSession, "once", once)
         crashed = False

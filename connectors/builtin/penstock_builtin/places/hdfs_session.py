@@ -24,6 +24,9 @@ T = TypeVar("T")
 _CALL_WITHIN: Final = 45.0
 """Seconds that a call may take. A block is written or read within it, or the cluster is ill."""
 
+_ASK_WITHIN: Final = 15.0
+"""Seconds for one try of a call that is made again: one over a connection that broke may hang."""
+
 _RETRY: Final = Retry(1000, 0.1, max_backoff_s=3.0, within_s=45.0, jitter=True)
 """Calls are made again as long as those to object stores are; then the task as a whole."""
 
@@ -77,18 +80,21 @@ class HdfsSession:
             FileNotFoundError, FileExistsError: as the cluster says.
             ConnectorError: anything else.
         """
-        return _RETRY.call(lambda: self.once(call, path), self._stopping.wait)
+        return _RETRY.call(
+            lambda: self.once(call, path, min(_ASK_WITHIN, _CALL_WITHIN)), self._stopping.wait
+        )
 
-    def once(self, call: Callable[[], T], path: str) -> T:
+    def once(self, call: Callable[[], T], path: str, within: float | None = None) -> T:
         """Return what one call returns. One that hangs is left behind, in its own thread."""
+        within = _CALL_WITHIN if within is None else within
         answer: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
         caller = threading.Thread(target=_answer, args=(call, answer), name="hdfs", daemon=True)
         caller.start()
         try:
-            found, error = answer.get(timeout=_CALL_WITHIN)
+            found, error = answer.get(timeout=within)
         except queue.Empty:
             _left_behind.add(caller)
-            raise _unreachable(f"{self._where} did not answer within {_CALL_WITHIN:g} s") from None
+            raise _unreachable(f"{self._where} did not answer within {within:g} s") from None
         if error is None:
             return cast("T", found)
         if isinstance(error, FileNotFoundError | FileExistsError | ConnectorError):
