@@ -297,6 +297,7 @@ def test_only_rows_that_meet_the_condition_of_a_signal_are_read(db, run):
     signals = f"{db.name}.signals"
     with run(db.config(signal_data_collection=signals, snapshot_fetch_size=50)) as host:
         host.until(lambda: len(host.rows) >= 1000)
+        host.settled(db)  # a signal joins the first snapshot while that is not over
         start = len(host.rows)
         condition = f'{{"data-collection": "{db.name}.t", "filter": "v = 3 OR v LIKE \'7%\'"}}'
         data = f'{{"data-collections": [".*[.]t"], "additional-conditions": [{condition}]}}'
