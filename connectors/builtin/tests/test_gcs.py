@@ -211,7 +211,7 @@ def test_a_key_and_a_role_contradict_each_other(front):
     assert caught.value.code == "config.contradiction"
 
 
-@pytest.mark.parametrize("url", ["az://c/x", "abfss://c@a.dfs.core.windows.net/x", "hdfs://h/x"])
+@pytest.mark.parametrize("url", ["az://c/x", "abfss://c@a.dfs.core.windows.net/x"])
 def test_other_stores_are_refused_by_name(url):
     scheme = url.partition("/")[0]
     for made in (
