@@ -54,6 +54,7 @@ def test_what_is_named_or_told_of_many_is_a_route():
             "GET /", "GET /openapi.json", "GET /connector-plugins", "GET /v1/cluster",
             "GET /connector-plugins/{plugin}/config", "GET /getClusterInfo", "GET /plugin/list",
             "PUT /connector-plugins/{plugin}/config/validate", "GET /plugin/list/connectors",
-            "GET /admin/loggers", "GET /admin/loggers/{logger}",
+            "GET /admin/loggers", "GET /admin/loggers/{logger}", "GET /ui", "GET /ui/page.css",
+            "GET /ui/page.mjs",
         }  # fmt: skip
         assert tells or cluster_wide, f"{route}: whose is it?"
