@@ -52,7 +52,9 @@ def _unpack(folder: Path, coordinate: str) -> Path:
     subprocess.run([*command, f"-DoutputDirectory={folder}"], check=True, timeout=900, cwd=folder)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extractall(folder / "unpacked", filter="data")
+        # Python before 3.11.4 has no filters
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        packed.extractall(folder / "unpacked", **safe)
     return folder / "unpacked"
 
 

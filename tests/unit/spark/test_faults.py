@@ -207,12 +207,12 @@ def test_a_slow_sink_is_no_stall_of_the_source(loop, engine, plugin, steps):
     pause = threading.Event()
 
     def slowly(batch):
-        pause.wait(0.4)
+        pause.wait(0.5)
         return answered(batch, [])
 
     plugin.answer = slowly
     plan = engine.build("t", SCHEMA, steps, 1)
-    ticket = plugin.ticket("slow", [list(range(1, 13))], stall_timeout_s=2.0)
+    ticket = plugin.ticket("slow", [list(range(1, 13))], stall_timeout_s=5.0)
     report = loop.run_until_complete(engine.run(plan, ticket))[0]
     assert report.error is None
     assert report.rows_out == 1200
