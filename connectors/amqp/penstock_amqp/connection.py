@@ -28,6 +28,11 @@ _GOODBYE_S: Final = 5.0
 _MAX_GOODBYE_BYTES: Final = 64 << 20
 _OPENWIRE: Final = b"\x01ActiveMQ"
 """What a broker sends first at a port of OpenWire, behind the four bytes of its size."""
+_GREETING_S: Final = 2.0
+"""Seconds for it, where a broker hung up on a frame of STOMP."""
+
+_SPEAKS_OPENWIRE: Final = "the broker speaks OpenWire at this port"
+_UNAVAILABLE: Final = "activemq.unavailable"
 
 _LOGIN_REFUSED: Final = re.compile(r"(?i)password|login|security|credential|authenticat|229031")
 _NOT_ALLOWED: Final = re.compile(r"(?i)not authorized|unauthorized|permission|229032|229213")
@@ -107,7 +112,7 @@ class Connection:
         if len(failures) == 1:
             raise failures[0]
         raise RetriableError(
-            "activemq.unavailable",
+            _UNAVAILABLE,
             "; ".join(one.message for one in failures),
             fix="Check `activemq.url`, and that one of the brokers runs.",
         )
@@ -126,6 +131,11 @@ class Connection:
                 sock = context.wrap_socket(sock, server_hostname=address.host)
             opened = cls(sock, address, dialing.timeout_s)
             opened._login(dialing)
+        except RetriableError as error:
+            sock.close()
+            if context is None and error.code == _UNAVAILABLE and _greets_in_openwire(address):
+                raise _not_stomp(address, _SPEAKS_OPENWIRE) from error
+            raise
         except ssl.SSLError as error:
             sock.close()
             raise AuthError(
@@ -226,7 +236,7 @@ class Connection:
         if not data:
             raise _unavailable(self.address, OSError("the broker closed the connection"))
         if is_first and data[4:].startswith(_OPENWIRE):
-            raise _not_stomp(self.address, "the broker speaks OpenWire at this port")
+            raise _not_stomp(self.address, _SPEAKS_OPENWIRE)
         try:
             return self._decoder.feed(data)
         except ProtocolError as error:
@@ -303,9 +313,20 @@ class Connection:
             self._socket.close()
 
 
+def _greets_in_openwire(address: Address) -> bool:
+    """Return whether a broker speaks OpenWire there: it greets, unless a frame of STOMP, which is a
+    giant to it, comes before it has.
+    """
+    try:
+        with socket.create_connection((address.host, address.port), _GREETING_S) as sock:
+            return sock.recv(_RECEIVE_BYTES)[4:].startswith(_OPENWIRE)
+    except OSError:
+        return False
+
+
 def _unavailable(address: Address, error: OSError) -> RetriableError:
     return RetriableError(
-        "activemq.unavailable",
+        _UNAVAILABLE,
         f"{address}: {error.strerror or error or type(error).__name__}",
         fix="Check `activemq.url`, and that the broker runs and has a connector of STOMP there.",
     )

@@ -1,5 +1,8 @@
 """Brokers that refuse, hang, restart and have no room; real ones."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from penstock_amqp import ActivemqSink, ActivemqSource, connection
@@ -63,6 +66,26 @@ def test_a_file_that_has_no_certificates_is_told(classic, queue, tmp_path):
 def test_the_port_of_openwire_is_told(classic, queue):
     with pytest.raises(RemoteError, match=r"activemq\.not_stomp.*OpenWire"):
         write(keys(classic, queue, activemq_url=classic.openwire_url), {"n": 1})
+
+
+def test_a_port_of_openwire_that_hangs_up_before_it_greets_is_told():
+    """Classic may: a frame of STOMP is a giant to it."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as threads:
+
+        def serve():
+            first, _ = server.accept()
+            with first:
+                first.recv(1)
+            second, _ = server.accept()
+            with second:
+                second.sendall(b"\0\0\1\0\1ActiveMQ")
+
+        served = threads.submit(serve)
+        url = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        config = {"activemq.url": url, "jms.destination.name": "q", **PLAIN}
+        with pytest.raises(RemoteError, match=r"activemq\.not_stomp.*OpenWire"):
+            write(config, {"n": 1})
+        served.result(30)
 
 
 def test_the_port_for_all_protocols_of_artemis_is_taken(artemis, queue):
