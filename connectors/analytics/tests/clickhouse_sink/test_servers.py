@@ -1,5 +1,6 @@
 """Servers that are not what they should be: logins, TLS, proxies, redirects, answers, old ones."""
 
+import re
 import socket
 import threading
 
@@ -143,6 +144,20 @@ def test_a_server_that_cannot_be_trusted_is_told(place, secured, authority, keys
 # ── proxies ──────────────────────────────────────────────────────────────────────────────────────
 
 
+def read_request(client):
+    """Return the head and the body of a request, however it is cut into packets."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += client.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: *(\d+)", head)
+    while length and len(body) < int(length[1]):
+        body += client.recv(65536)
+    while b"chunked" in head and not body.endswith(b"0\r\n\r\n"):
+        body += client.recv(65536)
+    return head, body
+
+
 @pytest.fixture
 def proxy(place):
     """A proxy that passes requests on; it counts them."""
@@ -156,15 +171,14 @@ def proxy(place):
             except OSError:
                 return
             with client, socket.create_connection(("127.0.0.1", place.server.port)) as far:
-                client.settimeout(5)
-                head = client.recv(65536)
+                client.settimeout(30)
+                far.settimeout(30)
+                head, body = read_request(client)
                 passed.append(head.split(b"\r\n")[0])
-                path = head.split(b" ", 2)[1].split(b"/", 3)[3]
-                head = head.replace(head.split(b" ", 2)[1], b"/" + path, 1)
-                far.sendall(head.replace(b"Connection: keep-alive", b"Connection: close"))
-                far.settimeout(5)
-                if b"SELECT" not in head:
-                    far.sendall(client.recv(65536))
+                address = head.split(b" ", 2)[1]
+                head = head.replace(address, b"/" + address.split(b"/", 3)[3], 1)
+                head = head.replace(b"Connection: keep-alive", b"Connection: close")
+                far.sendall(head + b"\r\n\r\n" + body)
                 while data := far.recv(65536):
                     client.sendall(data)
 
