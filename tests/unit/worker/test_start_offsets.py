@@ -34,7 +34,7 @@ class ManyOffsets:
 
     async def get_all(self, ranges):
         ids = [Partition(key).id for key in ({"host": "b"}, {"host": "x"}, {"rack": "c"})]
-        return {id_: {"n": 1} for id_ in ids if any(one.has_id(id_) for one in ranges)}
+        return {id_: {"n": 1} for id_ in ids}  # as an earlier version of the service does
 
     async def get(self, ids):
         return {}

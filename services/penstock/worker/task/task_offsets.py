@@ -106,7 +106,9 @@ async def resolve_start_offsets(
     planned = {partition.id for partition in plan.partitions}
     offsets: Offsets = {}
     if plan.finds_others:
-        offsets = await stored.get_all(plan.ranges if own.ranges is not None else ())
+        listed = await stored.get_all(plan.ranges if own.ranges is not None else ())
+        # again: an offset service of an earlier version knows no ranges
+        offsets = {id_: offset for id_, offset in listed.items() if id_ in own}
     offsets = {**offsets, **await stored.get(sorted(planned - offsets.keys()))}
     token, last = opened.committed, claim.last_prepared
     known = token is not None and last is not None and token.txn_id == last.txn_id
