@@ -21,7 +21,8 @@ from penstock.model.stream import PreparedTxn
 from penstock.offset.admin import MAX_GET_PARTITIONS
 from penstock.store.sqlite import SqliteStore
 from penstock.worker.task.task_offsets import StoredOffsets
-from penstock_values.identity import partition_id
+from penstock_values.identity import partition_id, partition_key
+from penstock_values.partition_ranges import PartitionRange
 
 P = partition_id({"file": "/data/a.csv"})
 Q = partition_id({"file": "/data/b.csv"})
@@ -172,6 +173,14 @@ def test_a_list_streams_pages_of_bounded_bytes(mesh):
         listed = [pair async for pair in mesh.offset.list(generation)]
         assert dict(listed) == offsets
         assert [id_ for id_, _ in listed] == sorted(offsets)
+        ranges = [PartitionRange("n", end="01"), PartitionRange("n", "02", "03")]
+        of_ranges = [pair async for pair in mesh.offset.list(generation, ranges=ranges)]
+        keys = [partition_key(id_)["n"] for id_, _ in listed]
+        wanted = [
+            pair for pair, n in zip(listed, keys, strict=True) if n < "01" or "02" <= n < "03"
+        ]
+        assert of_ranges == wanted
+        assert 0 < len(wanted) < len(listed)
         some = [id_ async for id_, _ in mesh.offset.list(generation, '{"n":"01')]
         assert len(some) == 100
 
