@@ -1,8 +1,6 @@
 """Servers that are not what they should be: logins, TLS, proxies, redirects, answers, old ones."""
 
-import re
 import socket
-import threading
 
 import pytest
 
@@ -13,6 +11,7 @@ from penstock_connector.testing import RemoteError
 from support.certificates import Authority
 from support.clickhouse import ClickHouseServer
 from support.clickhouse_old import OldClickHouse
+from support.proxy import ProxyServer
 
 QUICK = {"connection.attempts": "1", "max.retries": "0"}
 
@@ -144,53 +143,15 @@ def test_a_server_that_cannot_be_trusted_is_told(place, secured, authority, keys
 # ── proxies ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_request(client):
-    """Return the head and the body of a request, however it is cut into packets."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += client.recv(65536)
-    head, _, body = data.partition(b"\r\n\r\n")
-    length = re.search(rb"(?i)content-length: *(\d+)", head)
-    while length and len(body) < int(length[1]):
-        body += client.recv(65536)
-    while b"chunked" in head and not body.endswith(b"0\r\n\r\n"):
-        body += client.recv(65536)
-    return head, body
-
-
-@pytest.fixture
-def proxy(place):
-    """A proxy that passes requests on; it counts them."""
-    passed = []
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def serve():
-        while True:
-            try:
-                client, _ = server.accept()
-            except OSError:
-                return
-            with client, socket.create_connection(("127.0.0.1", place.server.port)) as far:
-                client.settimeout(30)
-                far.settimeout(30)
-                head, body = read_request(client)
-                passed.append(head.split(b"\r\n")[0])
-                address = head.split(b" ", 2)[1]
-                head = head.replace(address, b"/" + address.split(b"/", 3)[3], 1)
-                head = head.replace(b"Connection: keep-alive", b"Connection: close")
-                far.sendall(head + b"\r\n\r\n" + body)
-                while data := far.recv(65536):
-                    client.sendall(data)
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield server.getsockname()[1], passed
-    server.close()
-
-
-def test_requests_go_by_a_proxy(place, proxy):
-    port, passed = proxy
-    check(place, proxyType="http", proxyHost="127.0.0.1", proxyPort=str(port))
-    assert passed[0].startswith(f"POST http://127.0.0.1:{place.server.port}/".encode())
+def test_requests_go_by_a_proxy(place):
+    proxy = ProxyServer()
+    try:
+        check(place, proxyType="http", proxyHost="localhost", proxyPort=str(proxy.port))
+    finally:
+        proxy.close()
+    verb, address, _ = proxy.asked[0]
+    assert verb == "POST"
+    assert address.startswith(f"http://127.0.0.1:{place.server.port}/")
 
 
 def test_a_proxy_that_is_not_there_is_told(place):
