@@ -63,6 +63,7 @@ STAGES = {f"plugin.{stage}" for stage in ("apply", "check", "describe", "health"
     "plugin.alter_offsets",
     "plugin.list_datasets",
     "plugin.parse_rows",
+    "plugin.signal",
 }
 
 

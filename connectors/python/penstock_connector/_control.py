@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -156,6 +157,15 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
         """Say what becomes of offsets that a person wants to set."""
         return await _guard(context, "alter_offsets", lambda: self._alter(request))
 
+    async def Signal(  # noqa: N802 - the protocol's name
+        self, request: pb.SignalRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.SignalResponse:
+        """Write a signal to where tasks read signals."""
+        kind = await _guard(context, "signal", lambda: self._find(request.target))
+        if not (issubclass(kind, Source) and kind.takes_signals()):
+            await refuse_unimplemented(context, f"{kind.name} takes no signals")
+        return await _guard(context, "signal", lambda: _send_signal(kind, request))
+
     async def Monitor(  # type: ignore[override] # noqa: N802 - it writes its answers itself
         self, _requests: Any, context: grpc.aio.ServicerContext[Any, Any]
     ) -> None:
@@ -241,6 +251,13 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
     def _check_outside(self, target: pb.Target) -> None:
         kind = self._connectors.find(target.connector, Connector)
         kind.check(configure(kind, target))
+
+
+def _send_signal(kind: type[Source[Any]], request: pb.SignalRequest) -> pb.SignalResponse:
+    config = configure(kind, request.target)
+    data = json.loads(request.data) if request.data else {}
+    signal = {"id": request.id, "type": request.type, "data": data}
+    return pb.SignalResponse(written_to=kind.send_signal(config, signal))
 
 
 def _add_hints(

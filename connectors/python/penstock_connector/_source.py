@@ -184,6 +184,25 @@ class Source(Alterable[C]):
         return cls.parse_rows.__func__ is not Source.parse_rows.__func__  # type: ignore[attr-defined] # class methods
 
     @classmethod
+    def send_signal(cls, config: C, signal: Mapping[str, Any]) -> str:
+        """Write a signal to where the tasks read signals; return that place, for people.
+
+        Override it in a source whose tasks can be asked for more than their configuration says,
+        such as to read a table again. The signal must be durable when it returns. One with an `id`
+        that was written before is there already.
+
+        Args:
+            config: The configuration; the connector may be stopped.
+            signal: `id` and `type`, both texts, and `data`, an object, as it documents.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def takes_signals(cls) -> bool:
+        """Return whether its tasks can be asked for something."""
+        return cls.send_signal.__func__ is not Source.send_signal.__func__  # type: ignore[attr-defined] # class methods
+
+    @classmethod
     def monitored(cls, config: C, max_tasks: int) -> bool:
         """Return whether `monitor` runs for this configuration. By default when there is one."""
         return cls.monitor_every > 0 or cls.monitor.__func__ is not Source.monitor.__func__  # type: ignore[attr-defined] # class methods

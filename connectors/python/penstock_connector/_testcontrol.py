@@ -88,6 +88,23 @@ def apply_action(
     return list(answer.actions), [found.code for found in answer.diagnostics]
 
 
+def send_signal(
+    kind: type[Source[Any]], config: Mapping[str, str], signal: Mapping[str, Any]
+) -> str:
+    """Return where a source wrote a signal: `id`, `type`, and `data` as an object."""
+    request = pb.SignalRequest(
+        target=target_of(kind, config),
+        id=signal["id"],
+        type=signal["type"],
+        data=json.dumps(signal.get("data") or {}),
+    )
+    with Testbed(kind) as bed, as_remote_error():
+        answer = ConnectorServiceStub(bed.channel).Signal(
+            request, metadata=bed.metadata, timeout=DEADLINE
+        )
+        return answer.written_to
+
+
 def plan(
     kind: type[Source[Any]],
     config: Mapping[str, str],

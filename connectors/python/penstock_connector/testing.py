@@ -46,6 +46,7 @@ from penstock_connector._testcontrol import (
     list_datasets,
     parse_rows,
     plan,
+    send_signal,
     target_of,
     validate,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "list_datasets",
     "parse_rows",
     "plan",
+    "send_signal",
     "sink_task",
     "source_monitor",
     "source_task",

@@ -361,6 +361,13 @@ impl ConnectorService for Plugin {
         Err(Status::unimplemented("offsets live in the host alone"))
     }
 
+    async fn signal(
+        &self,
+        _: Request<connector::SignalRequest>,
+    ) -> Result<Response<connector::SignalResponse>, Status> {
+        Err(Status::unimplemented("there is nothing to ask its tasks for"))
+    }
+
     async fn monitor(
         &self,
         _: Request<tonic::Streaming<connector::MonitorRequest>>,

@@ -15,6 +15,7 @@ from penstock.cli.gateway_client import GatewayClient, url_path
 from penstock.cli.gateway_options import CONNECTOR, NounParser
 from penstock.cli.output import print_value
 from penstock.cli.preview import Preview
+from penstock.cli.signals import add_signal
 from penstock.connector_config.plain_secrets import find_plain_secrets
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError
 from penstock.pipeline_files.connector_file import TARGET_STATES, read_connector, target_state_name
@@ -43,6 +44,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     restart.add_argument("--tasks", action="store_true", help="restart its tasks, too")
     restart.add_argument("--failed", action="store_true", help="restart only what has failed")
     restart.add_argument("--task", type=int, metavar="N", help="restart only this task")
+    add_signal(noun)
     check = noun.add_verb("check", "check a file, and connect to the systems it names", _check)
     check.add_argument("file", type=Path, help=_FILE)
     check.add_argument(

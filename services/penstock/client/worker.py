@@ -13,6 +13,7 @@ from penstock.model.admin import (
     AppliedConnector,
     CheckedStep,
     PlannedConnector,
+    Signal,
     ValidatedConnector,
 )
 from penstock.model.config_def import ConnectorDefinition
@@ -104,6 +105,17 @@ class WorkerClient(ServiceClient):
         add_offsets(request.offsets, offsets)
         answer = await self._call("worker.alter_offsets", self._stub.AlterOffsets, request)
         return AlteredOffsets(answer.checked, offsets_from_proto(answer.offsets))
+
+    async def send_signal(self, connector: Connector, signal: Signal) -> str:
+        """Have the source of a connector write a signal. Returns where it was written."""
+        request = pb.SignalConnectorRequest(
+            connector=CONNECTOR.to_proto(connector),
+            id=signal.id,
+            type=signal.type,
+            data=signal.data,
+        )
+        answer = await self._call("worker.signal", self._stub.SignalConnector, request)
+        return answer.written_to
 
     async def check_connection(self, connector: Connector) -> AsyncGenerator[CheckedStep, None]:
         """Iterate over the steps of a connection check, as the plugins complete them."""

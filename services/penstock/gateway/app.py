@@ -33,6 +33,7 @@ from penstock.gateway.v1 import (
     kept_offsets,
     live_streams,
     replay,
+    signals,
     validation,
 )
 from penstock.rpc.traces import server_span
@@ -104,6 +105,7 @@ NATIVE_ROUTERS: Final = (
     cluster_routes.router,
     page.router,
     kept_offsets.router,
+    signals.router,
 )
 """The routes that only Penstock has."""
 

@@ -44,6 +44,15 @@ class AppliedConnector:
 
 
 @dataclass(frozen=True, slots=True)
+class Signal:
+    """What a user asks a running source for; `data` is a JSON object, or empty."""
+
+    id: str
+    type: str
+    data: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AlteredOffsets:
     """Offsets to store, by partition id; None removes one.
 

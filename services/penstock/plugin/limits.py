@@ -35,6 +35,8 @@ class Deadlines:
     """AlterOffsets: a user waits for it."""
     apply_s: float = 120.0
     """Apply may create tables and slots."""
+    signal_s: float = 30.0
+    """Signal: a user waits for it, and a source opens a session to write a row."""
     check_s: float = 60.0
     """All steps of CheckConnection together."""
     list_datasets_s: float = 60.0

@@ -79,6 +79,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "ValidateConnector": _READ_CONFIG | {CONFIG},
         "CheckConnection": _WRITE,  # it connects with the credentials of a configuration
         "ListDatasets": _WRITE,  # as above
+        "SignalConnector": _WRITE,
         "PreviewRows": _WRITE,  # it runs the transforms of a configuration
         "AlterOffsets": _WRITE,
         "ApplyConnector": _WRITE | {CONFIG, SCHEDULER},  # a reset calls it for a user who may write

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -70,6 +70,16 @@ class Moody(Source[MoodyConfig]):
         with Path(f"{config.mood}.applied").open("a", encoding="utf-8") as file:
             file.write(f"{action.name}{before}\n")
         return ["wrote it down"]
+
+    @classmethod
+    def send_signal(cls, config: MoodyConfig, signal: Mapping[str, Any]) -> str:
+        """Write it down beside the mood; refuse to dance."""
+        if signal["type"] == "dance":
+            raise ConfigError("moody.signal", "the mood forbids to dance", fix="Sit.")
+        place = f"{config.mood}.signals"
+        with Path(place).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(signal) + "\n")
+        return place
 
     @classmethod
     def validate(cls, config: MoodyConfig) -> list[ConnectorError]:

@@ -178,7 +178,7 @@ def test_what_changes_something_is_told_of():
         *("SetTargetState", "RequestRestart", "RollbackConnector", "ResetTopics", "TrackTopics"),
         *("SetLogLevel", "ClaimTask", "CommitOffsets", "AlterOffsets"),
         *("ResetOffsets", "RewindOffsets", "Session", "DrainWorker", "ReloadPlugins"),
-        *("PlanConnector", "ApplyConnector"),
+        *("PlanConnector", "ApplyConnector", "SignalConnector"),
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from penstock_connector import ConfigError, ConnectorError, RetriableError
 from penstock_connector.tables.columns import Shape
 from penstock_connector.tables.names import TableId
+from penstock_databases.cdc.signal_table import creation_of
 from penstock_databases.mysql.catalog import shape
 from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql_cdc import texts
@@ -258,9 +259,9 @@ class Origin:
             return
         _LOG.warning(
             "`signal.data.collection` names %s, and there is no such table: no signal is read. "
-            "Run: CREATE TABLE %s (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32), data TEXT);",
+            "Run: %s;",
             name,
-            name,
+            creation_of(name),
         )
 
     @property

@@ -22,6 +22,7 @@ from penstock_connector import (
 from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
 from penstock_databases.cdc.signal_channels import SignalChannels
+from penstock_databases.cdc.signal_table import insert_signal, signal_table
 from penstock_databases.cdc.signals import Signal, new_signals, obey_signal
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.cdc.transactions import TransactionCounter
@@ -114,6 +115,17 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             yield from found
         finally:
             connection.close()
+
+    @classmethod
+    def send_signal(cls, config: MysqlCdcConfig, signal: Mapping[str, Any]) -> str:
+        """Write a signal as a row of the table of signals."""
+        table, dialect = signal_table(config, "shop.signals"), DIALECTS["mysql"]
+        connection = dialect.connect(config.target, config.login)
+        try:
+            insert_signal(connection, dialect.naming, table, signal)
+        finally:
+            connection.close()
+        return table
 
     def init(self, config: MysqlCdcConfig) -> None:
         """Take the configuration."""

@@ -13,6 +13,7 @@ from penstock_connector import ApplyAction, Batch, Dataset, Partition, Retriable
 from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
 from penstock_databases.cdc.signal_channels import SignalChannels
+from penstock_databases.cdc.signal_table import insert_signal, signal_table
 from penstock_databases.cdc.signals import new_signals
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.cdc.waiting import Bell, Every
@@ -92,6 +93,17 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             yield from map(envelopes_of(config).dataset, found) if config.wraps else found
         finally:
             connection.close()
+
+    @classmethod
+    def send_signal(cls, config: PostgresCdcConfig, signal: Mapping[str, Any]) -> str:
+        """Write a signal as a row of the table of signals."""
+        table, dialect = signal_table(config, "public.signals"), DIALECTS["postgresql"]
+        connection = dialect.connect(config.target(), config.login())
+        try:
+            insert_signal(connection, dialect.naming, table, signal)
+        finally:
+            connection.close()
+        return table
 
     @classmethod
     def apply_action(

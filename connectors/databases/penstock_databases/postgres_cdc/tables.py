@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 
 from penstock_connector import ConfigError
 from penstock_connector.tables.names import TableId
+from penstock_databases.cdc.signal_table import creation_of
 from penstock_databases.cdc.signals import Signal, obey_signal
 from penstock_databases.cdc.snapshot_statements import SnapshotStatement
 from penstock_databases.dialect import Connection
@@ -201,7 +202,7 @@ class Tables:
         if not name or name in tables or name in self._told:
             return
         self._told.add(name)
-        fix = f"CREATE TABLE {name} (id varchar(42) PRIMARY KEY, type varchar(32), data text)"
+        fix = creation_of(name)
         if self._config.publication_autocreate_mode == "disabled":
             fix += f"; ALTER PUBLICATION {publication} ADD TABLE {name}"
         _log.warning(

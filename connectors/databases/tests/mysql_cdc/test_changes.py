@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from penstock_connector import Op
+from penstock_connector.testing import RemoteError, send_signal
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.mysql_cdc import MysqlCdc
 from penstock_databases.mysql_cdc.following import Halt
@@ -428,3 +429,30 @@ def test_a_table_of_signals_that_is_not_there_is_named_with_what_makes_it(db, ru
         caplog.clear()
         host.settled(db)
     assert "signal.data.collection" not in caplog.text
+
+
+@BOTH
+def test_a_signal_that_is_sent_is_a_row_of_the_table_and_obeyed_once(db, run, caplog):
+    caplog.set_level(logging.INFO)
+    config = db.config(signal_data_collection=f"{db.name}.signals")
+    with pytest.raises(RemoteError, match=r"sql\.no_table"):
+        send_signal(MysqlCdc, config, {"id": "1", "type": "log"})
+    db.sql(SIGNALS)
+    with run(config) as host:
+        host.settled(db)
+        hello = {"id": "1", "type": "log", "data": {"message": "it's 100% „hello“"}}
+        assert send_signal(MysqlCdc, config, hello) == f"{db.name}.signals"
+        host.until(lambda: "signal: it's 100% „hello“" in caplog.text)
+        assert send_signal(MysqlCdc, config, hello) == f"{db.name}.signals", "it is there"
+        send_signal(MysqlCdc, config, {"id": "2", "type": "log", "data": {"message": "end"}})
+        host.until(lambda: "signal: end" in caplog.text)
+    assert caplog.text.count("hello") == 1
+    with pytest.raises(RemoteError, match="'dance' is not supported"):
+        send_signal(MysqlCdc, config, {"id": "3", "type": "dance"})
+    for keys, fix in (
+        ({}, "set signal.data.collection=shop.signals"),
+        ({"signal_data_collection": "a.b", "signal_enabled_channels": "file"}, "Add `source`"),
+    ):
+        with pytest.raises(RemoteError, match=r"cdc\.signal_table") as caught:
+            send_signal(MysqlCdc, db.config(**keys), hello)
+        assert fix in caught.value.diagnostic.fix

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from penstock_connector import Op
+from penstock_connector.testing import send_signal
 from penstock_databases.cdc.snapshot import Snapshot
 from penstock_databases.postgres_cdc import PostgresCdcSource
 from support.postgres_cdc import apply, eventually, ops
@@ -202,3 +203,20 @@ def test_a_signal_is_obeyed_once_while_its_table_waits_to_be_read(
     assert caplog.text.count("signal: ") == 1
     left = ["SNAPSHOT"] if key != "text PRIMARY KEY" else ["UPSERT", "UPSERT", "SNAPSHOT"]
     assert ops(reader.rows) == left
+
+
+def test_a_signal_that_is_sent_is_a_row_of_the_table(filled, follow):
+    config = filled.config(**KEYS)
+    data = {
+        "data-collections": ["public.t"],
+        "additional-conditions": [{"data-collection": "public.t", "filter": "n::text LIKE '7%'"}],
+    }
+    with follow(**KEYS) as reader:
+        reader.settled()
+        start = len(reader.rows)
+        for _ in range(2):  # the second is there already
+            order = {"id": "1", "type": "execute-snapshot", "data": data}
+            assert send_signal(PostgresCdcSource, config, order) == "public.signals"
+        reader.until(lambda r: len(of_t(r.rows[start:])) >= 100, "rows that are read again")
+        reader.caught_up(filled)
+    assert len(of_t(reader.rows[start:])) == 100

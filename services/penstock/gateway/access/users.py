@@ -260,6 +260,7 @@ _OPERATOR_ROUTES: Final = (
     "PUT /connectors/{connector}/stop", "POST /connectors/{connector}/stop",
     "POST /connectors/{connector}/restart", "POST /connectors/{connector}/tasks/{task}/restart",
     "PATCH /connectors/{connector}/offsets", "DELETE /connectors/{connector}/offsets",
+    "POST /v1/connectors/{connector}/signals",
     "PUT /connectors/{connector}/topics/reset", "POST /v1/connectors/{connector}/offsets/rewind",
     "GET /v1/connectors/{connector}/tasks/{task}/rows", "GET /v1/connectors/{connector}/logs",
     "GET /v1/connectors/{connector}/events",

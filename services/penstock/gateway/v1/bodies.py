@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    ConfigDict,
     Field,
     PlainValidator,
     StrictBool,
@@ -87,6 +88,26 @@ class KeptOffsetsList(ResponseBody):
     """All kept offsets that the caller sees."""
 
     kept: list[KeptOffsetsOf]
+
+
+class SignalBody(RequestBody):
+    """A signal: its type and `data` are those that the documentation of the source names. A field
+    of `data` that stands beside it would change what is meant, so it is refused.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: StrictStr = Field(min_length=1, max_length=200)
+    data: dict[str, Any] = Field(default_factory=dict)
+    id: StrictStr = Field(default="", max_length=42)
+
+
+class SentSignal(ResponseBody):
+    """A signal that was written."""
+
+    id: str
+    type: str
+    written_to: str
 
 
 class Version(ResponseBody):

@@ -17,6 +17,7 @@ from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
+from penstock.model.admin import Signal
 from penstock.model.connector import ApplyAction, Partition, Target
 from penstock.model.datasets import Dataset
 from penstock.model.errors import PenstockError
@@ -30,6 +31,8 @@ from penstock.wire import record as record_wire
 from penstock.wire.connector import TARGET
 
 _MAX_STEPS: Final = 1_000
+_LONGEST_PLACE: Final = 1_000
+"""Characters of a place that a plugin names."""
 
 _R = TypeVar("_R")
 
@@ -199,6 +202,20 @@ class PluginProcess:
                 f"{len(altered)}, of which {different} are different ones",
             )
         return altered
+
+    async def send_signal(self, target: Target, signal: Signal) -> str:
+        """Have the source write a signal to where its tasks read signals. Returns that place.
+
+        Raises:
+            PenstockError: of the plugin; `plugin.unimplemented`.
+        """
+        request = pb.SignalRequest(
+            target=self._target_to_proto(target), id=signal.id, type=signal.type, data=signal.data
+        )
+        response = await self.connection.call(
+            "plugin.signal", self.deadlines.signal_s, self._stub.Signal, request
+        )
+        return self.connection.redact(response.written_to[:_LONGEST_PLACE])
 
     async def check(self, target: Target) -> AsyncGenerator[responses.CheckStep, None]:
         """Iterate over the steps of a connection check as they are done."""

@@ -31,7 +31,11 @@ class DatasetLister:
                 fails.
         """
         resolved = await self._context.resolve(connector)
-        _require_source(resolved)
+        require_source(
+            resolved,
+            "datasets are listed of sources",
+            "Name a source in `connector.class`. A sink takes the rows of its `topics`.",
+        )
         listed, limit = 0, dataset_limit(limit)
         with redact_errors(resolved.secret_texts):
             process, target = await acquire_plugin(self._context.host, resolved, _SOURCE)
@@ -49,12 +53,17 @@ class DatasetLister:
                 raise _lists_none(resolved, process.spec.name) from error
 
 
-def _require_source(resolved: ResolvedConfig) -> None:
+def require_source(resolved: ResolvedConfig, why: str, fix: str) -> None:
+    """Refuse a connector that has no source.
+
+    Raises:
+        ConfigError: `plugin.wrong_kind`.
+    """
     if resolved.kind not in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
         raise ConfigError(
             "plugin.wrong_kind",
-            "the connector is a sink, and datasets are listed of sources",
-            fix="Name a source in `connector.class`. A sink takes the rows of its `topics`.",
+            f"the connector is a {resolved.kind.name.lower()}, and {why}",
+            fix=fix,
             config_path="connector.class",
         )
 

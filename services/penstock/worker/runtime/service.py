@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2_grpc as grpc_api
-from penstock.model.admin import CheckedStep
+from penstock.model.admin import CheckedStep, Signal
 from penstock.model.connector import ApplyAction
 from penstock.model.errors import ConfigError, nearest_names
 from penstock.model.plugins import InstalledConnector, InstalledPlugin, ReloadedPlugins
@@ -101,6 +101,15 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         last = CONNECTOR.from_proto(request.last_applied) if known else None
         applied = await self._worker.admin.state_applier.apply(connector, action, last)
         return wire.APPLIED.to_proto(applied)
+
+    async def SignalConnector(
+        self, request: pb.SignalConnectorRequest, context: Any
+    ) -> pb.SignalConnectorResponse:
+        """Let the plugin of a source write a signal."""
+        connector = CONNECTOR.from_proto(request.connector)
+        signal = Signal(request.id, request.type, request.data)
+        place = await self._worker.admin.signals.send(connector, signal)
+        return pb.SignalConnectorResponse(written_to=place)
 
     async def CheckConnection(
         self, request: pb.CheckConnectionRequest, context: Any

@@ -26,6 +26,7 @@ from penstock.worker.admin.dead_letter_reader import DeadLetterReader
 from penstock.worker.admin.external_state import OffsetAlterer, StateApplier
 from penstock.worker.admin.preview import EnginePreviews, PreviewSource
 from penstock.worker.admin.preview_process import PreviewProcess
+from penstock.worker.admin.signals import SignalSender
 from penstock.worker.config.reach import ConnectorBounds
 from penstock.worker.config.resolved_config import WorkerContext
 from penstock.worker.dead_letters.raw_rows import open_parser
@@ -40,7 +41,7 @@ from penstock.worker.task_plans import Planner
 
 
 class AdminOperations:
-    """Validation, plans, datasets, previews, altered offsets, dead letters."""
+    """Validation, plans, datasets, signals, previews, altered offsets, dead letters."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class AdminOperations:
         """The arguments are those of `Worker`."""
         self.validator = Validator(context)
         self.datasets = DatasetLister(context)
+        self.signals = SignalSender(context)
         self.planner = Planner(context, topics)
         self.offset_alterer = OffsetAlterer(context)
         self.state_applier = StateApplier(context)

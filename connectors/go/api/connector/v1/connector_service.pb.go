@@ -1075,6 +1075,125 @@ func (x *AlterOffsetsResponse) GetPartitions() []*v11.Partition {
 	return nil
 }
 
+// SignalRequest is a signal to a configured connector.
+type SignalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Connector.
+	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	// Id that the user or the host gave it: at most 42 characters.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Type, as the connector documents it, for instance execute-snapshot.
+	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	// A JSON object with what the type needs; empty for none.
+	Data          string `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignalRequest) Reset() {
+	*x = SignalRequest{}
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignalRequest) ProtoMessage() {}
+
+func (x *SignalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
+func (*SignalRequest) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SignalRequest) GetTarget() *Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *SignalRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SignalRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *SignalRequest) GetData() string {
+	if x != nil {
+		return x.Data
+	}
+	return ""
+}
+
+// SignalResponse says where a signal was written.
+type SignalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Place in the external system, for people: the full name of a table.
+	WrittenTo     string `protobuf:"bytes,1,opt,name=written_to,json=writtenTo,proto3" json:"written_to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignalResponse) Reset() {
+	*x = SignalResponse{}
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignalResponse) ProtoMessage() {}
+
+func (x *SignalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
+func (*SignalResponse) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SignalResponse) GetWrittenTo() string {
+	if x != nil {
+		return x.WrittenTo
+	}
+	return ""
+}
+
 // MonitorRequest is a frame from host to connector.
 type MonitorRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1092,7 +1211,7 @@ type MonitorRequest struct {
 
 func (x *MonitorRequest) Reset() {
 	*x = MonitorRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1223,7 @@ func (x *MonitorRequest) String() string {
 func (*MonitorRequest) ProtoMessage() {}
 
 func (x *MonitorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1236,7 @@ func (x *MonitorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonitorRequest.ProtoReflect.Descriptor instead.
 func (*MonitorRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{16}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MonitorRequest) GetTarget() *Target {
@@ -1166,7 +1285,7 @@ type MonitorResponse struct {
 
 func (x *MonitorResponse) Reset() {
 	*x = MonitorResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[17]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1297,7 @@ func (x *MonitorResponse) String() string {
 func (*MonitorResponse) ProtoMessage() {}
 
 func (x *MonitorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[17]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1310,7 @@ func (x *MonitorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonitorResponse.ProtoReflect.Descriptor instead.
 func (*MonitorResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{17}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MonitorResponse) GetKind() isMonitorResponse_Kind {
@@ -1281,7 +1400,7 @@ type MonitorOpened struct {
 
 func (x *MonitorOpened) Reset() {
 	*x = MonitorOpened{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[18]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1412,7 @@ func (x *MonitorOpened) String() string {
 func (*MonitorOpened) ProtoMessage() {}
 
 func (x *MonitorOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[18]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1425,7 @@ func (x *MonitorOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonitorOpened.ProtoReflect.Descriptor instead.
 func (*MonitorOpened) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{18}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MonitorOpened) GetHeartbeatEvery() *durationpb.Duration {
@@ -1327,7 +1446,7 @@ type Replan struct {
 
 func (x *Replan) Reset() {
 	*x = Replan{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[19]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1458,7 @@ func (x *Replan) String() string {
 func (*Replan) ProtoMessage() {}
 
 func (x *Replan) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[19]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1471,7 @@ func (x *Replan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replan.ProtoReflect.Descriptor instead.
 func (*Replan) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{19}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Replan) GetReason() string {
@@ -1444,7 +1563,15 @@ const file_penstock_api_connector_v1_connector_service_proto_rawDesc = "" +
 	"\x14AlterOffsetsResponse\x12A\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2!.penstock.api.record.v1.PartitionR\n" +
-	"partitionsJ\x04\b\x02\x10\x03R\vdiagnostics\"\xdd\x01\n" +
+	"partitionsJ\x04\b\x02\x10\x03R\vdiagnostics\"\x82\x01\n" +
+	"\rSignalRequest\x129\n" +
+	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\tR\x04data\"/\n" +
+	"\x0eSignalResponse\x12\x1d\n" +
+	"\n" +
+	"written_to\x18\x01 \x01(\tR\twrittenTo\"\xdd\x01\n" +
 	"\x0eMonitorRequest\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x129\n" +
 	"\x05tasks\x18\x03 \x03(\v2#.penstock.api.connector.v1.TaskPlanR\x05tasks\x12\x1b\n" +
@@ -1469,14 +1596,15 @@ const file_penstock_api_connector_v1_connector_service_proto_rawDesc = "" +
 	"\x13APPLY_ACTION_CREATE\x10\x01\x12\x17\n" +
 	"\x13APPLY_ACTION_UPDATE\x10\x02\x12\x17\n" +
 	"\x13APPLY_ACTION_DELETE\x10\x03\x12\x16\n" +
-	"\x12APPLY_ACTION_RESET\x10\x042\x84\x06\n" +
+	"\x12APPLY_ACTION_RESET\x10\x042\xe3\x06\n" +
 	"\x10ConnectorService\x12u\n" +
 	"\x0eValidateConfig\x120.penstock.api.connector.v1.ValidateConfigRequest\x1a1.penstock.api.connector.v1.ValidateConfigResponse\x12z\n" +
 	"\x0fCheckConnection\x121.penstock.api.connector.v1.CheckConnectionRequest\x1a2.penstock.api.connector.v1.CheckConnectionResponse0\x01\x12q\n" +
 	"\fListDatasets\x12..penstock.api.connector.v1.ListDatasetsRequest\x1a/.penstock.api.connector.v1.ListDatasetsResponse0\x01\x12W\n" +
 	"\x04Plan\x12&.penstock.api.connector.v1.PlanRequest\x1a'.penstock.api.connector.v1.PlanResponse\x12Z\n" +
 	"\x05Apply\x12'.penstock.api.connector.v1.ApplyRequest\x1a(.penstock.api.connector.v1.ApplyResponse\x12o\n" +
-	"\fAlterOffsets\x12..penstock.api.connector.v1.AlterOffsetsRequest\x1a/.penstock.api.connector.v1.AlterOffsetsResponse\x12d\n" +
+	"\fAlterOffsets\x12..penstock.api.connector.v1.AlterOffsetsRequest\x1a/.penstock.api.connector.v1.AlterOffsetsResponse\x12]\n" +
+	"\x06Signal\x12(.penstock.api.connector.v1.SignalRequest\x1a).penstock.api.connector.v1.SignalResponse\x12d\n" +
 	"\aMonitor\x12).penstock.api.connector.v1.MonitorRequest\x1a*.penstock.api.connector.v1.MonitorResponse(\x010\x01b\x06proto3"
 
 var (
@@ -1492,7 +1620,7 @@ func file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP() []byte
 }
 
 var file_penstock_api_connector_v1_connector_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_penstock_api_connector_v1_connector_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_penstock_api_connector_v1_connector_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_penstock_api_connector_v1_connector_service_proto_goTypes = []any{
 	(ApplyAction)(0),                // 0: penstock.api.connector.v1.ApplyAction
 	(*Target)(nil),                  // 1: penstock.api.connector.v1.Target
@@ -1511,70 +1639,75 @@ var file_penstock_api_connector_v1_connector_service_proto_goTypes = []any{
 	(*ApplyResponse)(nil),           // 14: penstock.api.connector.v1.ApplyResponse
 	(*AlterOffsetsRequest)(nil),     // 15: penstock.api.connector.v1.AlterOffsetsRequest
 	(*AlterOffsetsResponse)(nil),    // 16: penstock.api.connector.v1.AlterOffsetsResponse
-	(*MonitorRequest)(nil),          // 17: penstock.api.connector.v1.MonitorRequest
-	(*MonitorResponse)(nil),         // 18: penstock.api.connector.v1.MonitorResponse
-	(*MonitorOpened)(nil),           // 19: penstock.api.connector.v1.MonitorOpened
-	(*Replan)(nil),                  // 20: penstock.api.connector.v1.Replan
-	nil,                             // 21: penstock.api.connector.v1.Target.ConfigEntry
-	nil,                             // 22: penstock.api.connector.v1.Target.SecretsEntry
-	nil,                             // 23: penstock.api.connector.v1.TaskPlan.ConfigEntry
-	(*v1.Diagnostic)(nil),           // 24: penstock.api.error.v1.Diagnostic
-	(*durationpb.Duration)(nil),     // 25: google.protobuf.Duration
-	(*v11.Partition)(nil),           // 26: penstock.api.record.v1.Partition
-	(*Progress)(nil),                // 27: penstock.api.connector.v1.Progress
+	(*SignalRequest)(nil),           // 17: penstock.api.connector.v1.SignalRequest
+	(*SignalResponse)(nil),          // 18: penstock.api.connector.v1.SignalResponse
+	(*MonitorRequest)(nil),          // 19: penstock.api.connector.v1.MonitorRequest
+	(*MonitorResponse)(nil),         // 20: penstock.api.connector.v1.MonitorResponse
+	(*MonitorOpened)(nil),           // 21: penstock.api.connector.v1.MonitorOpened
+	(*Replan)(nil),                  // 22: penstock.api.connector.v1.Replan
+	nil,                             // 23: penstock.api.connector.v1.Target.ConfigEntry
+	nil,                             // 24: penstock.api.connector.v1.Target.SecretsEntry
+	nil,                             // 25: penstock.api.connector.v1.TaskPlan.ConfigEntry
+	(*v1.Diagnostic)(nil),           // 26: penstock.api.error.v1.Diagnostic
+	(*durationpb.Duration)(nil),     // 27: google.protobuf.Duration
+	(*v11.Partition)(nil),           // 28: penstock.api.record.v1.Partition
+	(*Progress)(nil),                // 29: penstock.api.connector.v1.Progress
 }
 var file_penstock_api_connector_v1_connector_service_proto_depIdxs = []int32{
-	21, // 0: penstock.api.connector.v1.Target.config:type_name -> penstock.api.connector.v1.Target.ConfigEntry
-	22, // 1: penstock.api.connector.v1.Target.secrets:type_name -> penstock.api.connector.v1.Target.SecretsEntry
+	23, // 0: penstock.api.connector.v1.Target.config:type_name -> penstock.api.connector.v1.Target.ConfigEntry
+	24, // 1: penstock.api.connector.v1.Target.secrets:type_name -> penstock.api.connector.v1.Target.SecretsEntry
 	1,  // 2: penstock.api.connector.v1.ValidateConfigRequest.target:type_name -> penstock.api.connector.v1.Target
 	4,  // 3: penstock.api.connector.v1.ValidateConfigResponse.values:type_name -> penstock.api.connector.v1.ConfigValue
-	24, // 4: penstock.api.connector.v1.ValidateConfigResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	24, // 5: penstock.api.connector.v1.ConfigValue.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	26, // 4: penstock.api.connector.v1.ValidateConfigResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	26, // 5: penstock.api.connector.v1.ConfigValue.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
 	1,  // 6: penstock.api.connector.v1.CheckConnectionRequest.target:type_name -> penstock.api.connector.v1.Target
-	25, // 7: penstock.api.connector.v1.CheckConnectionResponse.took:type_name -> google.protobuf.Duration
-	24, // 8: penstock.api.connector.v1.CheckConnectionResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	27, // 7: penstock.api.connector.v1.CheckConnectionResponse.took:type_name -> google.protobuf.Duration
+	26, // 8: penstock.api.connector.v1.CheckConnectionResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
 	1,  // 9: penstock.api.connector.v1.ListDatasetsRequest.target:type_name -> penstock.api.connector.v1.Target
 	9,  // 10: penstock.api.connector.v1.ListDatasetsResponse.dataset:type_name -> penstock.api.connector.v1.Dataset
-	24, // 11: penstock.api.connector.v1.Dataset.problem:type_name -> penstock.api.error.v1.Diagnostic
+	26, // 11: penstock.api.connector.v1.Dataset.problem:type_name -> penstock.api.error.v1.Diagnostic
 	1,  // 12: penstock.api.connector.v1.PlanRequest.target:type_name -> penstock.api.connector.v1.Target
-	26, // 13: penstock.api.connector.v1.PlanRequest.known_partitions:type_name -> penstock.api.record.v1.Partition
+	28, // 13: penstock.api.connector.v1.PlanRequest.known_partitions:type_name -> penstock.api.record.v1.Partition
 	12, // 14: penstock.api.connector.v1.PlanResponse.tasks:type_name -> penstock.api.connector.v1.TaskPlan
-	26, // 15: penstock.api.connector.v1.PlanResponse.partitions:type_name -> penstock.api.record.v1.Partition
-	23, // 16: penstock.api.connector.v1.TaskPlan.config:type_name -> penstock.api.connector.v1.TaskPlan.ConfigEntry
-	26, // 17: penstock.api.connector.v1.TaskPlan.partitions:type_name -> penstock.api.record.v1.Partition
+	28, // 15: penstock.api.connector.v1.PlanResponse.partitions:type_name -> penstock.api.record.v1.Partition
+	25, // 16: penstock.api.connector.v1.TaskPlan.config:type_name -> penstock.api.connector.v1.TaskPlan.ConfigEntry
+	28, // 17: penstock.api.connector.v1.TaskPlan.partitions:type_name -> penstock.api.record.v1.Partition
 	1,  // 18: penstock.api.connector.v1.ApplyRequest.target:type_name -> penstock.api.connector.v1.Target
 	0,  // 19: penstock.api.connector.v1.ApplyRequest.action:type_name -> penstock.api.connector.v1.ApplyAction
 	1,  // 20: penstock.api.connector.v1.ApplyRequest.last_applied:type_name -> penstock.api.connector.v1.Target
-	24, // 21: penstock.api.connector.v1.ApplyResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	26, // 21: penstock.api.connector.v1.ApplyResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
 	1,  // 22: penstock.api.connector.v1.AlterOffsetsRequest.target:type_name -> penstock.api.connector.v1.Target
-	26, // 23: penstock.api.connector.v1.AlterOffsetsRequest.partitions:type_name -> penstock.api.record.v1.Partition
-	26, // 24: penstock.api.connector.v1.AlterOffsetsResponse.partitions:type_name -> penstock.api.record.v1.Partition
-	1,  // 25: penstock.api.connector.v1.MonitorRequest.target:type_name -> penstock.api.connector.v1.Target
-	12, // 26: penstock.api.connector.v1.MonitorRequest.tasks:type_name -> penstock.api.connector.v1.TaskPlan
-	20, // 27: penstock.api.connector.v1.MonitorResponse.replan:type_name -> penstock.api.connector.v1.Replan
-	24, // 28: penstock.api.connector.v1.MonitorResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
-	27, // 29: penstock.api.connector.v1.MonitorResponse.progress:type_name -> penstock.api.connector.v1.Progress
-	19, // 30: penstock.api.connector.v1.MonitorResponse.opened:type_name -> penstock.api.connector.v1.MonitorOpened
-	25, // 31: penstock.api.connector.v1.MonitorOpened.heartbeat_every:type_name -> google.protobuf.Duration
-	2,  // 32: penstock.api.connector.v1.ConnectorService.ValidateConfig:input_type -> penstock.api.connector.v1.ValidateConfigRequest
-	5,  // 33: penstock.api.connector.v1.ConnectorService.CheckConnection:input_type -> penstock.api.connector.v1.CheckConnectionRequest
-	7,  // 34: penstock.api.connector.v1.ConnectorService.ListDatasets:input_type -> penstock.api.connector.v1.ListDatasetsRequest
-	10, // 35: penstock.api.connector.v1.ConnectorService.Plan:input_type -> penstock.api.connector.v1.PlanRequest
-	13, // 36: penstock.api.connector.v1.ConnectorService.Apply:input_type -> penstock.api.connector.v1.ApplyRequest
-	15, // 37: penstock.api.connector.v1.ConnectorService.AlterOffsets:input_type -> penstock.api.connector.v1.AlterOffsetsRequest
-	17, // 38: penstock.api.connector.v1.ConnectorService.Monitor:input_type -> penstock.api.connector.v1.MonitorRequest
-	3,  // 39: penstock.api.connector.v1.ConnectorService.ValidateConfig:output_type -> penstock.api.connector.v1.ValidateConfigResponse
-	6,  // 40: penstock.api.connector.v1.ConnectorService.CheckConnection:output_type -> penstock.api.connector.v1.CheckConnectionResponse
-	8,  // 41: penstock.api.connector.v1.ConnectorService.ListDatasets:output_type -> penstock.api.connector.v1.ListDatasetsResponse
-	11, // 42: penstock.api.connector.v1.ConnectorService.Plan:output_type -> penstock.api.connector.v1.PlanResponse
-	14, // 43: penstock.api.connector.v1.ConnectorService.Apply:output_type -> penstock.api.connector.v1.ApplyResponse
-	16, // 44: penstock.api.connector.v1.ConnectorService.AlterOffsets:output_type -> penstock.api.connector.v1.AlterOffsetsResponse
-	18, // 45: penstock.api.connector.v1.ConnectorService.Monitor:output_type -> penstock.api.connector.v1.MonitorResponse
-	39, // [39:46] is the sub-list for method output_type
-	32, // [32:39] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	28, // 23: penstock.api.connector.v1.AlterOffsetsRequest.partitions:type_name -> penstock.api.record.v1.Partition
+	28, // 24: penstock.api.connector.v1.AlterOffsetsResponse.partitions:type_name -> penstock.api.record.v1.Partition
+	1,  // 25: penstock.api.connector.v1.SignalRequest.target:type_name -> penstock.api.connector.v1.Target
+	1,  // 26: penstock.api.connector.v1.MonitorRequest.target:type_name -> penstock.api.connector.v1.Target
+	12, // 27: penstock.api.connector.v1.MonitorRequest.tasks:type_name -> penstock.api.connector.v1.TaskPlan
+	22, // 28: penstock.api.connector.v1.MonitorResponse.replan:type_name -> penstock.api.connector.v1.Replan
+	26, // 29: penstock.api.connector.v1.MonitorResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
+	29, // 30: penstock.api.connector.v1.MonitorResponse.progress:type_name -> penstock.api.connector.v1.Progress
+	21, // 31: penstock.api.connector.v1.MonitorResponse.opened:type_name -> penstock.api.connector.v1.MonitorOpened
+	27, // 32: penstock.api.connector.v1.MonitorOpened.heartbeat_every:type_name -> google.protobuf.Duration
+	2,  // 33: penstock.api.connector.v1.ConnectorService.ValidateConfig:input_type -> penstock.api.connector.v1.ValidateConfigRequest
+	5,  // 34: penstock.api.connector.v1.ConnectorService.CheckConnection:input_type -> penstock.api.connector.v1.CheckConnectionRequest
+	7,  // 35: penstock.api.connector.v1.ConnectorService.ListDatasets:input_type -> penstock.api.connector.v1.ListDatasetsRequest
+	10, // 36: penstock.api.connector.v1.ConnectorService.Plan:input_type -> penstock.api.connector.v1.PlanRequest
+	13, // 37: penstock.api.connector.v1.ConnectorService.Apply:input_type -> penstock.api.connector.v1.ApplyRequest
+	15, // 38: penstock.api.connector.v1.ConnectorService.AlterOffsets:input_type -> penstock.api.connector.v1.AlterOffsetsRequest
+	17, // 39: penstock.api.connector.v1.ConnectorService.Signal:input_type -> penstock.api.connector.v1.SignalRequest
+	19, // 40: penstock.api.connector.v1.ConnectorService.Monitor:input_type -> penstock.api.connector.v1.MonitorRequest
+	3,  // 41: penstock.api.connector.v1.ConnectorService.ValidateConfig:output_type -> penstock.api.connector.v1.ValidateConfigResponse
+	6,  // 42: penstock.api.connector.v1.ConnectorService.CheckConnection:output_type -> penstock.api.connector.v1.CheckConnectionResponse
+	8,  // 43: penstock.api.connector.v1.ConnectorService.ListDatasets:output_type -> penstock.api.connector.v1.ListDatasetsResponse
+	11, // 44: penstock.api.connector.v1.ConnectorService.Plan:output_type -> penstock.api.connector.v1.PlanResponse
+	14, // 45: penstock.api.connector.v1.ConnectorService.Apply:output_type -> penstock.api.connector.v1.ApplyResponse
+	16, // 46: penstock.api.connector.v1.ConnectorService.AlterOffsets:output_type -> penstock.api.connector.v1.AlterOffsetsResponse
+	18, // 47: penstock.api.connector.v1.ConnectorService.Signal:output_type -> penstock.api.connector.v1.SignalResponse
+	20, // 48: penstock.api.connector.v1.ConnectorService.Monitor:output_type -> penstock.api.connector.v1.MonitorResponse
+	41, // [41:49] is the sub-list for method output_type
+	33, // [33:41] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_connector_service_proto_init() }
@@ -1584,7 +1717,7 @@ func file_penstock_api_connector_v1_connector_service_proto_init() {
 	}
 	file_penstock_api_connector_v1_types_proto_init()
 	file_penstock_api_connector_v1_connector_service_proto_msgTypes[3].OneofWrappers = []any{}
-	file_penstock_api_connector_v1_connector_service_proto_msgTypes[17].OneofWrappers = []any{
+	file_penstock_api_connector_v1_connector_service_proto_msgTypes[19].OneofWrappers = []any{
 		(*MonitorResponse_Replan)(nil),
 		(*MonitorResponse_Diagnostic)(nil),
 		(*MonitorResponse_Progress)(nil),
@@ -1596,7 +1729,7 @@ func file_penstock_api_connector_v1_connector_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_connector_v1_connector_service_proto_rawDesc), len(file_penstock_api_connector_v1_connector_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

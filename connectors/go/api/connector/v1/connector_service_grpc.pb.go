@@ -25,6 +25,7 @@ const (
 	ConnectorService_Plan_FullMethodName            = "/penstock.api.connector.v1.ConnectorService/Plan"
 	ConnectorService_Apply_FullMethodName           = "/penstock.api.connector.v1.ConnectorService/Apply"
 	ConnectorService_AlterOffsets_FullMethodName    = "/penstock.api.connector.v1.ConnectorService/AlterOffsets"
+	ConnectorService_Signal_FullMethodName          = "/penstock.api.connector.v1.ConnectorService/Signal"
 	ConnectorService_Monitor_FullMethodName         = "/penstock.api.connector.v1.ConnectorService/Monitor"
 )
 
@@ -63,6 +64,12 @@ type ConnectorServiceClient interface {
 	// with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
 	// when the host fails in between, or the connector was started meanwhile, the user repeats the request.
 	AlterOffsets(ctx context.Context, in *AlterOffsetsRequest, opts ...grpc.CallOption) (*AlterOffsetsResponse, error)
+	// Signal asks the tasks of a connector for something that its configuration does not say, such as to read a table again
+	// (Debezium's signals). The connector writes it to where its tasks read signals, durably, before it answers; a task obeys it at
+	// most once, and says so in its log. The host calls it on any worker when a user asks, whether or not the connector runs, and does
+	// not repeat it; a user may: an id that was written before is not written again. It must answer within 30 s. An error status means
+	// that nothing was written. It may be unimplemented; the host calls it only for sources.
+	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error)
 	// Monitor runs on one worker for the life of the connector and requests replanning.
 	//
 	// Order: the host sends the target and the plans in force; the connector answers with MonitorOpened, then reports changes. A
@@ -158,6 +165,16 @@ func (c *connectorServiceClient) AlterOffsets(ctx context.Context, in *AlterOffs
 	return out, nil
 }
 
+func (c *connectorServiceClient) Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SignalResponse)
+	err := c.cc.Invoke(ctx, ConnectorService_Signal_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *connectorServiceClient) Monitor(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[MonitorRequest, MonitorResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &ConnectorService_ServiceDesc.Streams[2], ConnectorService_Monitor_FullMethodName, cOpts...)
@@ -206,6 +223,12 @@ type ConnectorServiceServer interface {
 	// with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
 	// when the host fails in between, or the connector was started meanwhile, the user repeats the request.
 	AlterOffsets(context.Context, *AlterOffsetsRequest) (*AlterOffsetsResponse, error)
+	// Signal asks the tasks of a connector for something that its configuration does not say, such as to read a table again
+	// (Debezium's signals). The connector writes it to where its tasks read signals, durably, before it answers; a task obeys it at
+	// most once, and says so in its log. The host calls it on any worker when a user asks, whether or not the connector runs, and does
+	// not repeat it; a user may: an id that was written before is not written again. It must answer within 30 s. An error status means
+	// that nothing was written. It may be unimplemented; the host calls it only for sources.
+	Signal(context.Context, *SignalRequest) (*SignalResponse, error)
 	// Monitor runs on one worker for the life of the connector and requests replanning.
 	//
 	// Order: the host sends the target and the plans in force; the connector answers with MonitorOpened, then reports changes. A
@@ -240,6 +263,9 @@ func (UnimplementedConnectorServiceServer) Apply(context.Context, *ApplyRequest)
 }
 func (UnimplementedConnectorServiceServer) AlterOffsets(context.Context, *AlterOffsetsRequest) (*AlterOffsetsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AlterOffsets not implemented")
+}
+func (UnimplementedConnectorServiceServer) Signal(context.Context, *SignalRequest) (*SignalResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Signal not implemented")
 }
 func (UnimplementedConnectorServiceServer) Monitor(grpc.BidiStreamingServer[MonitorRequest, MonitorResponse]) error {
 	return status.Error(codes.Unimplemented, "method Monitor not implemented")
@@ -359,6 +385,24 @@ func _ConnectorService_AlterOffsets_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ConnectorService_Signal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConnectorServiceServer).Signal(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConnectorService_Signal_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConnectorServiceServer).Signal(ctx, req.(*SignalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ConnectorService_Monitor_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ConnectorServiceServer).Monitor(&grpc.GenericServerStream[MonitorRequest, MonitorResponse]{ServerStream: stream})
 }
@@ -388,6 +432,10 @@ var ConnectorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AlterOffsets",
 			Handler:    _ConnectorService_AlterOffsets_Handler,
+		},
+		{
+			MethodName: "Signal",
+			Handler:    _ConnectorService_Signal_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -197,6 +197,24 @@ class AlterOffsetsResponse(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[_record_pb2.Partition]
     def __init__(self, partitions: _Optional[_Iterable[_Union[_record_pb2.Partition, _Mapping]]] = ...) -> None: ...
 
+class SignalRequest(_message.Message):
+    __slots__ = ("target", "id", "type", "data")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    target: Target
+    id: str
+    type: str
+    data: str
+    def __init__(self, target: _Optional[_Union[Target, _Mapping]] = ..., id: _Optional[str] = ..., type: _Optional[str] = ..., data: _Optional[str] = ...) -> None: ...
+
+class SignalResponse(_message.Message):
+    __slots__ = ("written_to",)
+    WRITTEN_TO_FIELD_NUMBER: _ClassVar[int]
+    written_to: str
+    def __init__(self, written_to: _Optional[str] = ...) -> None: ...
+
 class MonitorRequest(_message.Message):
     __slots__ = ("target", "tasks", "max_tasks", "more_tasks")
     TARGET_FIELD_NUMBER: _ClassVar[int]

@@ -65,6 +65,11 @@ class ConnectorServiceStub(object):
                 request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.AlterOffsetsRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.AlterOffsetsResponse.FromString,
                 _registered_method=True)
+        self.Signal = channel.unary_unary(
+                '/penstock.api.connector.v1.ConnectorService/Signal',
+                request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.SignalRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.SignalResponse.FromString,
+                _registered_method=True)
         self.Monitor = channel.stream_stream(
                 '/penstock.api.connector.v1.ConnectorService/Monitor',
                 request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.MonitorRequest.SerializeToString,
@@ -135,6 +140,17 @@ class ConnectorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Signal(self, request, context):
+        """Signal asks the tasks of a connector for something that its configuration does not say, such as to read a table again
+        (Debezium's signals). The connector writes it to where its tasks read signals, durably, before it answers; a task obeys it at
+        most once, and says so in its log. The host calls it on any worker when a user asks, whether or not the connector runs, and does
+        not repeat it; a user may: an id that was written before is not written again. It must answer within 30 s. An error status means
+        that nothing was written. It may be unimplemented; the host calls it only for sources.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Monitor(self, request_iterator, context):
         """Monitor runs on one worker for the life of the connector and requests replanning.
 
@@ -179,6 +195,11 @@ def add_ConnectorServiceServicer_to_server(servicer, server):
                     servicer.AlterOffsets,
                     request_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.AlterOffsetsRequest.FromString,
                     response_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.AlterOffsetsResponse.SerializeToString,
+            ),
+            'Signal': grpc.unary_unary_rpc_method_handler(
+                    servicer.Signal,
+                    request_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.SignalRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.SignalResponse.SerializeToString,
             ),
             'Monitor': grpc.stream_stream_rpc_method_handler(
                     servicer.Monitor,
@@ -349,6 +370,33 @@ class ConnectorService(object):
             '/penstock.api.connector.v1.ConnectorService/AlterOffsets',
             penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.AlterOffsetsRequest.SerializeToString,
             penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.AlterOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Signal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.connector.v1.ConnectorService/Signal',
+            penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.SignalRequest.SerializeToString,
+            penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.SignalResponse.FromString,
             options,
             channel_credentials,
             insecure,

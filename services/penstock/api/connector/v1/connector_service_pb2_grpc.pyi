@@ -67,6 +67,13 @@ class ConnectorServiceStub:
     with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
     when the host fails in between, or the connector was started meanwhile, the user repeats the request.
     """
+    Signal: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.SignalRequest, _connector_service_pb2.SignalResponse]
+    """Signal asks the tasks of a connector for something that its configuration does not say, such as to read a table again
+    (Debezium's signals). The connector writes it to where its tasks read signals, durably, before it answers; a task obeys it at
+    most once, and says so in its log. The host calls it on any worker when a user asks, whether or not the connector runs, and does
+    not repeat it; a user may: an id that was written before is not written again. It must answer within 30 s. An error status means
+    that nothing was written. It may be unimplemented; the host calls it only for sources.
+    """
     Monitor: _grpc.StreamStreamMultiCallable[_connector_service_pb2.MonitorRequest, _connector_service_pb2.MonitorResponse]
     """Monitor runs on one worker for the life of the connector and requests replanning.
 
@@ -114,6 +121,13 @@ class ConnectorServiceAsyncStub(ConnectorServiceStub):
     when they are kept there. An error status refuses them, and the host stores nothing. The host calls it only for a connector
     with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
     when the host fails in between, or the connector was started meanwhile, the user repeats the request.
+    """
+    Signal: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.SignalRequest, _connector_service_pb2.SignalResponse]  # type: ignore[assignment]
+    """Signal asks the tasks of a connector for something that its configuration does not say, such as to read a table again
+    (Debezium's signals). The connector writes it to where its tasks read signals, durably, before it answers; a task obeys it at
+    most once, and says so in its log. The host calls it on any worker when a user asks, whether or not the connector runs, and does
+    not repeat it; a user may: an id that was written before is not written again. It must answer within 30 s. An error status means
+    that nothing was written. It may be unimplemented; the host calls it only for sources.
     """
     Monitor: _aio.StreamStreamMultiCallable[_connector_service_pb2.MonitorRequest, _connector_service_pb2.MonitorResponse]  # type: ignore[assignment]
     """Monitor runs on one worker for the life of the connector and requests replanning.
@@ -195,6 +209,19 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         when they are kept there. An error status refuses them, and the host stores nothing. The host calls it only for a connector
         with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
         when the host fails in between, or the connector was started meanwhile, the user repeats the request.
+        """
+
+    @_abc_1.abstractmethod
+    def Signal(
+        self,
+        request: _connector_service_pb2.SignalRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_connector_service_pb2.SignalResponse, _abc.Awaitable[_connector_service_pb2.SignalResponse]]:
+        """Signal asks the tasks of a connector for something that its configuration does not say, such as to read a table again
+        (Debezium's signals). The connector writes it to where its tasks read signals, durably, before it answers; a task obeys it at
+        most once, and says so in its log. The host calls it on any worker when a user asks, whether or not the connector runs, and does
+        not repeat it; a user may: an id that was written before is not written again. It must answer within 30 s. An error status means
+        that nothing was written. It may be unimplemented; the host calls it only for sources.
         """
 
     @_abc_1.abstractmethod

@@ -327,6 +327,24 @@ class ApplyConnectorResponse(_message.Message):
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
     def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
+class SignalConnectorRequest(_message.Message):
+    __slots__ = ("connector", "id", "type", "data")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    connector: _config_service_pb2.Connector
+    id: str
+    type: str
+    data: str
+    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., id: _Optional[str] = ..., type: _Optional[str] = ..., data: _Optional[str] = ...) -> None: ...
+
+class SignalConnectorResponse(_message.Message):
+    __slots__ = ("written_to",)
+    WRITTEN_TO_FIELD_NUMBER: _ClassVar[int]
+    written_to: str
+    def __init__(self, written_to: _Optional[str] = ...) -> None: ...
+
 class CheckConnectionRequest(_message.Message):
     __slots__ = ("connector",)
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]

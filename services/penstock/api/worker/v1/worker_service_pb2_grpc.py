@@ -71,6 +71,11 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorResponse.FromString,
                 _registered_method=True)
+        self.SignalConnector = channel.unary_unary(
+                '/penstock.api.worker.v1.WorkerService/SignalConnector',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SignalConnectorRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SignalConnectorResponse.FromString,
+                _registered_method=True)
         self.CheckConnection = channel.unary_stream(
                 '/penstock.api.worker.v1.WorkerService/CheckConnection',
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
@@ -174,6 +179,14 @@ class WorkerServiceServicer(object):
         """ApplyConnector lets the plugins of a connector create, change or remove what it owns in the external system (see
         ConnectorService.Apply). Called by the scheduler before it plans a new configuration, by the config service after a connector
         was deleted, and when offsets are reset. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SignalConnector(self, request, context):
+        """SignalConnector lets the plugin of the source of a connector write a signal to where its tasks read signals (see
+        ConnectorService.Signal). Fails with plugin.takes_no_signals when the source takes none. A repeated id changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -289,6 +302,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.ApplyConnector,
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorResponse.SerializeToString,
+            ),
+            'SignalConnector': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignalConnector,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SignalConnectorRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SignalConnectorResponse.SerializeToString,
             ),
             'CheckConnection': grpc.unary_stream_rpc_method_handler(
                     servicer.CheckConnection,
@@ -527,6 +545,33 @@ class WorkerService(object):
             '/penstock.api.worker.v1.WorkerService/ApplyConnector',
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorRequest.SerializeToString,
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignalConnector(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/SignalConnector',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SignalConnectorRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SignalConnectorResponse.FromString,
             options,
             channel_credentials,
             insecure,

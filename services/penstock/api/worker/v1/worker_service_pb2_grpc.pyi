@@ -60,6 +60,10 @@ class WorkerServiceStub:
     ConnectorService.Apply). Called by the scheduler before it plans a new configuration, by the config service after a connector
     was deleted, and when offsets are reset. Idempotent.
     """
+    SignalConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.SignalConnectorRequest, _worker_service_pb2.SignalConnectorResponse]
+    """SignalConnector lets the plugin of the source of a connector write a signal to where its tasks read signals (see
+    ConnectorService.Signal). Fails with plugin.takes_no_signals when the source takes none. A repeated id changes nothing.
+    """
     CheckConnection: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]
     """CheckConnection runs the steps by which the plugins of a connector reach external systems (dns, tcp, login and others), and
     streams the result of each: first those of the source, then those of the sink. Changes nothing.
@@ -127,6 +131,10 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """ApplyConnector lets the plugins of a connector create, change or remove what it owns in the external system (see
     ConnectorService.Apply). Called by the scheduler before it plans a new configuration, by the config service after a connector
     was deleted, and when offsets are reset. Idempotent.
+    """
+    SignalConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.SignalConnectorRequest, _worker_service_pb2.SignalConnectorResponse]  # type: ignore[assignment]
+    """SignalConnector lets the plugin of the source of a connector write a signal to where its tasks read signals (see
+    ConnectorService.Signal). Fails with plugin.takes_no_signals when the source takes none. A repeated id changes nothing.
     """
     CheckConnection: _aio.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
     """CheckConnection runs the steps by which the plugins of a connector reach external systems (dns, tcp, login and others), and
@@ -234,6 +242,16 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         """ApplyConnector lets the plugins of a connector create, change or remove what it owns in the external system (see
         ConnectorService.Apply). Called by the scheduler before it plans a new configuration, by the config service after a connector
         was deleted, and when offsets are reset. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def SignalConnector(
+        self,
+        request: _worker_service_pb2.SignalConnectorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_service_pb2.SignalConnectorResponse, _abc.Awaitable[_worker_service_pb2.SignalConnectorResponse]]:
+        """SignalConnector lets the plugin of the source of a connector write a signal to where its tasks read signals (see
+        ConnectorService.Signal). Fails with plugin.takes_no_signals when the source takes none. A repeated id changes nothing.
         """
 
     @_abc_1.abstractmethod
