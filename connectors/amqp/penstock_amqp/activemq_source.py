@@ -81,7 +81,8 @@ class ActivemqSourceConfig(MessageConfig):
     )
     kafka_topic: str = key(
         "",
-        doc="Dataset of the rows. Empty: the name of the queue or topic.",
+        doc="Dataset of the rows. Empty: the name of the queue or topic; with `destinationName`, "
+        "none, so that `connect.topicname` names the topic.",
         group="Reading",
     )
     batch_size: int = key(10_000, doc="Most messages of a batch.", group="Reading")
@@ -148,8 +149,10 @@ class ActivemqSourceConfig(MessageConfig):
 
     @property
     def dataset(self) -> str:
-        """The dataset of the rows."""
-        return self.kafka_topic or self.destination
+        """The dataset of the rows; empty: the key `topic` of the host names it, which is called
+        `connect.topicname` by RocketMQ Connect.
+        """
+        return self.kafka_topic or self.jms_destination_name
 
 
 @dataclass(frozen=True, slots=True)

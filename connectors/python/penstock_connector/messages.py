@@ -204,7 +204,10 @@ class MessageDecoder:
         self, messages: pa.RecordBatch, key: pa.Array, field: pa.Field, value: pa.Array
     ) -> DecodedRows:
         dead = messages.column("value").is_null()
-        columns = self._with_known_columns(_columns_of(field, value))
+        if pa.types.is_null(field.type) and pc.all(dead).as_py():
+            columns = self._columns_of_tombstones(key, value)
+        else:
+            columns = self._with_known_columns(_columns_of(field, value))
         key_columns: tuple[str, ...] = ()
         if pa.types.is_struct(key.type):
             names = [key.type.field(at).name for at in range(key.type.num_fields)]
@@ -232,6 +235,16 @@ class MessageDecoder:
         ]
         rows = pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
         return DecodedRows(rows, key_columns)
+
+    def _columns_of_tombstones(self, key: pa.Array, value: pa.Array) -> dict[str, pa.Array]:
+        """Return the columns of messages of which none has a value: those of the topic, or, before
+        a value came, those of the key. They say nothing of columns that later rows have.
+        """
+        if self._columns is not None:
+            return {one.name: pa.nulls(len(value), one.type) for one in self._columns}
+        if pa.types.is_struct(key.type) and key.type.num_fields:
+            return {one.name: pa.nulls(len(value), one.type) for one in key.type.fields}
+        return {VALUE: value}
 
     def _with_known_columns(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         """Return columns with all that the topic had before, in the same order. Where a type has

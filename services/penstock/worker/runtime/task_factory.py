@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,8 @@ from penstock.worker.task.task_offsets import StoredOffsets
 from penstock.worker.task.task_run import RunSpec
 from penstock.worker.task_plans import make_topic_watch
 
+log = logging.getLogger(__name__)
+
 
 def make_rejected_row_handler(
     resolved: ResolvedConfig,
@@ -57,6 +60,31 @@ def make_rejected_row_handler(
         origin, engine, reader, place, settings.retries, headers=rules.headers, max_texts=max_texts
     )
     return RejectedRowHandler(rules, writer)
+
+
+def with_topic_warning(
+    resolved: ResolvedConfig, report: Callable[[str, str], None]
+) -> Callable[[str, str], None]:
+    """Return the callback for datasets of moved rows with a warning, once, when `topic` is set and
+    means nothing: the rows name where they go. Only rows tell, since a source need not name it.
+    """
+    topic = resolved.sections.framework.get("topic", "")
+    if not topic or not resolved.reads_plugin:
+        return report
+    is_warned = False
+
+    def report_and_warn(before: str, after: str) -> None:
+        nonlocal is_warned
+        if not is_warned and topic not in {before, after}:
+            is_warned = True
+            log.warning(
+                "connector %s: `topic` is %r, but rows of %r go to %r: it is for rows that name no "
+                "dataset. Remove it, or change the dataset by a transform: RegexRouter.",
+                *(resolved.connector.name, topic, before, after),
+            )
+        report(before, after)
+
+    return report_and_warn
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +123,7 @@ class RunSpecFactory:
         streams = await self.streams.create(
             resolved, plan, epoch, places=chain.needs_positions, isolated=isolated
         )
-        report = self.record_topics(resolved.connector)
+        report = with_topic_warning(resolved, self.record_topics(resolved.connector))
         task_chain, keep_alive = await attach_plugins(self.context.host, chain, resolved, report)
         generation = resolved.connector.generation
         return RunSpec(
