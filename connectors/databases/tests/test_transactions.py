@@ -20,3 +20,13 @@ def test_rows_that_are_not_counted_have_no_block():
     place = TransactionCounter().count("1", "a")
     block = {"id": "1", "total_order": 1, "data_collection_order": 1}
     assert transaction_column([None, place]).to_pylist() == [None, block]
+
+
+def test_a_transaction_that_ended_gives_its_counts_and_another_one_begins():
+    counter = TransactionCounter()
+    assert not counter.open
+    counter.count("1", "a")
+    assert counter.open
+    assert counter.end() == {"a": 1}
+    assert not counter.open
+    assert counter.count("1", "a") == ("1", 1, 1), "ids may come again: a log may have none"

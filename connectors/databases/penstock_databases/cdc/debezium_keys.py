@@ -117,8 +117,6 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "time.precision.mode": "times have types of their own; in messages they are as with `connect`",
     "topic.cache.size": _NETWORK,
     "topic.heartbeat.prefix": "no rows tell of a heartbeat",
-    "topic.transaction": "no rows tell where a transaction begins and ends; its changes say which "
-    "one they are of (`provide.transaction.metadata`)",
     "use.nongraceful.disconnect": _NETWORK,
     "xmin.fetch.interval.ms": _NOTES,
 }

@@ -24,14 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import Batch, ConfigError, Dataset, Op
-from penstock_databases.cdc.rows import BEFORE, HEADERS, OP, RESERVED, SOURCE, TS_US
+from penstock_databases.cdc.rows import BEFORE, HEADERS, KEY, OP, RESERVED, SOURCE, TS_US
 from penstock_databases.cdc.transactions import TRANSACTION, TRANSACTION_TYPE
 from penstock_values.semantic_types import with_schema_name
 
 FORMATS: Final = ("penstock", "debezium")
 """Values of `output.format`."""
 
-KEY: Final = "__key"
 _CODES: Final = {
     Op.CREATE: "c",
     Op.UPDATE: "u",

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock_connector import key
+from penstock_connector import ConfigError, key
 from penstock_databases.cdc.envelopes import FORMATS, Envelopes, check_format
 from penstock_databases.cdc.message_keys import MessageKeys
 from penstock_databases.cdc.row_adjustments import OPERATIONS
@@ -43,7 +43,13 @@ class ChangeKeys(SignalKeys):
     provide_transaction_metadata: bool = key(
         False,
         doc="With `output.format=debezium`: give changes the block `transaction` with `id`, "
-        "`total_order`, `data_collection_order`.",
+        "`total_order`, `data_collection_order`, and rows that say where transactions begin and "
+        "end.",
+    )
+    topic_transaction: str = key(
+        "transaction",
+        doc="With `provide.transaction.metadata`: the dataset of the begins and ends of "
+        "transactions is `<topic.prefix>.` and this.",
     )
     skipped_operations: tuple[str, ...] = key(
         (),
@@ -73,6 +79,13 @@ class ChangeKeys(SignalKeys):
             ConfigError: `config.missing`, `config.invalid_value`, `config.bad_pattern`.
         """
         check_format(self.output_format, self.topic_prefix)
+        if not self.topic_transaction:
+            raise ConfigError(
+                "config.invalid_value",
+                "'topic.transaction' is empty: rows about transactions need a dataset",
+                fix="Write transaction, or remove the key.",
+                config_path="topic.transaction",
+            )
         self.check_signals(self.topic_prefix)
         self.message_keys  # noqa: B018 - raises for what has another form
         self.snapshot_statements  # noqa: B018 - as above
@@ -80,6 +93,11 @@ class ChangeKeys(SignalKeys):
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and have no effect, and why."""
         unused = dict(self.unused_signal_keys())
+        if self.topic_transaction != "transaction" and not self.counts_transactions:
+            unused["topic.transaction"] = (
+                "no rows tell where transactions begin and end, unless "
+                "`provide.transaction.metadata=true` and `output.format=debezium`"
+            )
         if self.wraps:
             return unused
         if self.tombstones_on_delete:
@@ -97,6 +115,16 @@ class ChangeKeys(SignalKeys):
     def wraps(self) -> bool:
         """Whether rows are envelopes."""
         return self.output_format == "debezium"
+
+    @property
+    def counts_transactions(self) -> bool:
+        """Whether changes have their places in transactions, and these their begins and ends."""
+        return self.wraps and self.provide_transaction_metadata
+
+    @property
+    def transactions_dataset(self) -> str:
+        """The dataset of begins and ends of transactions."""
+        return f"{self.topic_prefix}.{self.topic_transaction}"
 
     def origin_type(self, of_connector: pa.StructType) -> pa.StructType | None:
         """Return the type of what says where a row is from; None: nothing does."""

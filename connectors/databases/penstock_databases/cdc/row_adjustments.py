@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import Batch, Op, Pattern
-from penstock_databases.cdc.rows import RESERVED
+from penstock_databases.cdc.rows import KEY, RESERVED
 
 OPERATIONS: Final = ("c", "u", "d", "t", "none")
 DECIMALS: Final = ("precise", "string", "double")
@@ -61,7 +61,7 @@ class RowAdjustments:
         if not isinstance(rows, pa.RecordBatch) or _OP not in rows.schema.names:
             return batch
         table = batch.dataset.removeprefix(f"{self.prefix}.") if self.prefix else batch.dataset
-        if "." not in table:  # rows about tables, not of one
+        if "." not in table or KEY in rows.schema.names:  # rows about tables, not of one
             return batch
         adjusted = self._columns(self._operations(rows), table, frozenset(batch.key_columns))
         return batch if adjusted is rows else replace(batch, rows=adjusted)

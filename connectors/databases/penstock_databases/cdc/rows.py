@@ -13,11 +13,14 @@ OP: Final = pa.field("__op", pa.int8())
 TS_US: Final = pa.field("__ts_us", pa.int64())
 BEFORE: Final = "__before"
 HEADERS: Final = pa.field("__headers", pa.map_(pa.string(), pa.binary()))
+KEY: Final = "__key"
+"""The key of a row that is made here, as a struct."""
+
 SOURCE: Final = "__source"
 """Where a change is from, for envelopes. It never leaves the source."""
 
 RESERVED: Final = frozenset({
-    OP.name, TS_US.name, BEFORE, HEADERS.name, SOURCE, "__key", "__offset", "__raw_key",
+    OP.name, TS_US.name, BEFORE, HEADERS.name, SOURCE, KEY, "__offset", "__raw_key",
     "__raw_value",
 })  # fmt: skip
 """Names that no column of a table can have."""

@@ -224,6 +224,7 @@ class Follower:
 
     def _committed(self, event: Event) -> None:
         """End a transaction."""
+        self._gathering.committed(self._stamp or event.seconds * 1_000_000)
         self.track.committed(event.end)
         self._stamp, self._thread = 0, -1
         self._standalone = self._prepares = False
@@ -296,9 +297,11 @@ class Follower:
 
     def _replayed(self) -> None:
         assert self._second is not None  # noqa: S101 - the event came from there
+        assert self._event is not None  # noqa: S101 - as above
         self._second.close()
         self._second = None
         del self.prepared[self._xid]
+        self._gathering.committed(self._stamp or self._event.seconds * 1_000_000)
         self.track.committed(0)
         self._standalone = False
 

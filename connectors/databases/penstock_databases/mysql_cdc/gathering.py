@@ -7,6 +7,7 @@ the next checkpoint.
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,8 +20,12 @@ import pyarrow.compute as pc
 from penstock_connector import Batch, Op
 from penstock_databases.cdc.rows import BEFORE, OP, SOURCE, reserved_fields, snapshot_columns
 from penstock_databases.cdc.transactions import (
+    BEGIN,
+    END,
+    Boundary,
     TransactionCounter,
     TransactionPlace,
+    boundary_batch,
     transaction_column,
 )
 from penstock_databases.mysql_cdc.arena import Arena, Ints
@@ -270,21 +275,40 @@ class Gathering:
         *,
         before: bool,
         counter: TransactionCounter | None = None,
+        boundaries: str = "",
         uncounted: frozenset[int] = frozenset(),
+        counts: Callable[[Table], bool] = lambda _: True,
     ) -> None:
         """Begin without rows.
 
         Args:
             before: Updates have the row before.
             counter: Counts changes in their transactions.
+            boundaries: The dataset of the begins and ends of transactions that are counted.
             uncounted: The `__op` of rows that do not count: they are left out later.
+            counts: Whether rows of a table do.
         """
         self.bytes = self.count = 0
         self.counter = counter
-        self._uncounted = uncounted
+        self._boundaries, self._uncounted, self._counts = boundaries, uncounted, counts
+        self._ends: list[tuple[int, int]] = []  # of transactions: events before it, and when
         self._transactions: list[str] = []  # of events, by their numbers
         self._before = before
         self._piles: dict[tuple[str, str], _Pile] = {}
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is anything to take: rows, or the end of a transaction whose rows were."""
+        ended = bool(self._ends) and self.counter is not None and self.counter.open
+        return self.count > 0 or ended
+
+    def committed(self, stamp: int) -> None:
+        """Note that the transaction ended whose rows were added last."""
+        if self.counter is None or not (self._transactions or self.counter.open):
+            return
+        events = len(self._transactions)
+        if not self._ends or self._ends[-1][0] < events:
+            self._ends.append((events, stamp))
 
     def changed(self, table: Table) -> bool:
         """Return whether rows of an older form of the table are held: they must be given first."""
@@ -326,29 +350,50 @@ class Gathering:
             changes = settle(pile.table, pile.changes(before=self._before))
             if len(changes.ops):
                 found.append((pile.table, changes))
-        if self.counter is not None:
-            self._count(found, self.counter)
+        boundaries = [] if self.counter is None else self._count(found, self.counter)
         self._piles.clear()
         self._transactions.clear()
+        self._ends.clear()
         self.bytes = self.count = 0
-        return [changes.batch(table) for table, changes in found]
+        batches = [changes.batch(table) for table, changes in found]
+        return [*batches, *([boundary_batch(boundaries, self._boundaries)] if boundaries else [])]
 
-    def _count(self, found: list[tuple[Table, Changes]], counter: TransactionCounter) -> None:
-        """Give changes their places in transactions: in the order of the log, over all tables."""
+    def _count(
+        self, found: list[tuple[Table, Changes]], counter: TransactionCounter
+    ) -> list[Boundary]:
+        """Give changes their places in transactions: in the order of the log, over all tables.
+        Returns where the transactions of these changes begin and end.
+        """
         events = np.concatenate([np.zeros(0, np.int64), *(one.events for _, one in found)])
         places: list[list[TransactionPlace | None]] = [
             [None] * len(changes.ops) for _, changes in found
         ]
         rows = [(at, row) for at, one in enumerate(places) for row in range(len(one))]
+        boundaries: list[Boundary] = []
+        ends = deque(self._ends)
         for number in np.argsort(events, kind="stable").tolist():
+            event = int(events[number])
+            while ends and ends[0][0] <= event:
+                boundaries += _ended(counter, ends.popleft()[1])
             at, row = rows[number]
             table, changes = found[at]
-            if int(changes.ops[row]) not in self._uncounted:
-                id_ = self._transactions[int(events[number])]
-                places[at][row] = counter.count(id_, f"{table.database}.{table.name}")
+            if int(changes.ops[row]) in self._uncounted or not self._counts(table):
+                continue
+            place = counter.count(self._transactions[event], f"{table.database}.{table.name}")
+            places[at][row] = place
+            if place.total_order == 1:
+                boundaries.append(Boundary(BEGIN, place.id, int(changes.stamps[row])))
+        for _, stamp in ends:
+            boundaries += _ended(counter, stamp)
         for (_, changes), one in zip(found, places, strict=True):
             if changes.origins is not None:
                 changes.origins = with_places(changes.origins, transaction_column(one))
+        return boundaries
+
+
+def _ended(counter: TransactionCounter, stamp: int) -> list[Boundary]:
+    """Return the end of a transaction; of none whose changes were all left out."""
+    return [Boundary(END, counter.id, stamp, counter.end())] if counter.open else []
 
 
 # ── batches that are not rows of the log ─────────────────────────────────────────────────────────

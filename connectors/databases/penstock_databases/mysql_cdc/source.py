@@ -148,11 +148,12 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._target: Place | None = None
 
     def _new_gathering(self) -> Gathering:
-        counts = self.config.wraps and self.config.provide_transaction_metadata
         return Gathering(
             before=self.config.include_before,
-            counter=TransactionCounter() if counts else None,
+            counter=TransactionCounter() if self.config.counts_transactions else None,
+            boundaries=self.config.transactions_dataset,
             uncounted=self._adjustments.skipped_ops,
+            counts=self._is_shown,
         )
 
     def connect(self, partitions: Sequence[Partition]) -> None:
@@ -315,7 +316,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             _LOG.warning("the log broke off and is asked for again: %s", error)
             follower.close()
             return Halt.FULL
-        if self._gathering.count and (halt is not Halt.EMPTY or not follower.track.open):
+        if self._gathering.holds and (halt is not Halt.EMPTY or not follower.track.open):
             self._flush()
         if isinstance(halt, Statement):
             self._obey(halt, follower)
@@ -326,7 +327,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         """Close windows that the log has passed; not while changes from before it are gathered (the
         log may rest within a later transaction): they are still to be compared with the windows.
         """
-        if not self._gathering.count:
+        if not self._gathering.holds:
             self._progress.passed(follower.track.number)
 
     def _flush(self) -> None:
@@ -389,7 +390,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         if found is None:
             return False
         chunk, piece = found
-        if self._gathering.count:
+        if self._gathering.holds:
             self._flush()
         if self._progress.work.get(chunk.table) is not chunk.work:
             return True  # a signal in the rows before it: the table is read again
@@ -461,6 +462,11 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             return True
         return self._tables.meant(database, name)
 
+    def _is_shown(self, table: Table) -> bool:
+        """Return whether rows of a table are for others, too, as `_is_given` does of a batch."""
+        signals = f"{table.database}.{table.name}" == self.config.signals_table
+        return not signals or self._tables.meant(table.database, table.name)
+
     def _obey_signals(self) -> None:
         signals, self._signals = self._signals, []
         for signal in signals:
@@ -473,7 +479,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
 
     def _read_channels(self) -> None:
         """Obey signals that come beside the table of signals, between two transactions."""
-        if self._gathering.count:
+        if self._gathering.holds:
             self._flush()
         self._signals, moved = self._channels.poll(self._progress.signals)
         self._obey_signals()
@@ -514,7 +520,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         """Return whether the tables are read, and the log as far as it went at the beginning."""
         follower, _ = self._task()
         left = self._progress.running or self._ready or self._awaiting or self._chooses
-        if left or self._gathering.count or follower.track.open or self._target is None:
+        if left or self._gathering.holds or follower.track.open or self._target is None:
             return False
         return follower.track.number >= self._target.number
 

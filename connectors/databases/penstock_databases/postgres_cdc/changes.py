@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock_connector import Op
 from penstock_databases.cdc.rows import OP
-from penstock_databases.cdc.transactions import TransactionCounter
+from penstock_databases.cdc.transactions import BEGIN, END, Boundary, TransactionCounter
 from penstock_databases.postgres_cdc import pgoutput
 from penstock_databases.postgres_cdc.offsets import Position
 from penstock_databases.postgres_cdc.origins import ChangeOrigin
@@ -42,6 +42,9 @@ class Outside(Protocol):
     def has_signals(self, shape: RowShape) -> bool:
         """Return whether new rows of a table are signals."""
 
+    def is_given(self, shape: RowShape) -> bool:
+        """Return whether a table's changes are for others, too: those of signals may not be."""
+
     def signal(self, message: Message) -> None:
         """Take a message that somebody wrote into the log."""
 
@@ -53,6 +56,7 @@ class _Table:
     Attributes:
         shape: Its rows.
         signals: Whether its new rows are signals.
+        given: Whether its changes are for others, too.
         group: Its changes since the last cut; None: none yet.
         rule: What becomes of its changes.
         ruled: For which transaction and plan the rule is.
@@ -60,6 +64,7 @@ class _Table:
 
     shape: RowShape
     signals: bool = False
+    given: bool = True
     group: Group | None = None
     rule: Rule | None = None
     ruled: int = -1
@@ -73,6 +78,7 @@ class Limits:
         rows, size: Changes and bytes after which the next commit ends a batch.
         toast: What becomes of large values that are not in the log: `fail` or `null`.
         counts: Changes are given their places in transactions.
+        prefix: What datasets have before the names of their tables.
         uncounted: The `__op` of changes that have none: they are left out later.
     """
 
@@ -80,6 +86,7 @@ class Limits:
     size: int
     toast: str = "fail"
     counts: bool = False
+    prefix: str = ""
     uncounted: frozenset[int] = frozenset()
 
 
@@ -105,8 +112,9 @@ class Changes:
         self._groups: list[Group] = []
         self._signals: list[dict[str, Any]] = []
         self._counter = TransactionCounter(str(position.cut_commit), dict(position.cut_counts))
+        self._boundaries: list[Boundary] = []
         self._begin: Begin | None = None
-        self._lsn = 0
+        self._lsn = self._begin_lsn = 0
         self._events = 0
         self._skip = 0
         self._version = 0
@@ -130,8 +138,10 @@ class Changes:
 
     @property
     def rows(self) -> int:
-        """Changes that wait to be given, and signals that wait to be obeyed."""
-        return self._rows + len(self._signals)
+        """Changes and ends of transactions that wait to be given, and signals that wait to be
+        obeyed.
+        """
+        return self._rows + len(self._signals) + len(self._boundaries)
 
     def take(self, data: bytes, lsn: int = 0) -> None:
         """Take a message that stands at a place in the log."""
@@ -170,6 +180,13 @@ class Changes:
         signals, self._signals = self._signals, []
         return signals
 
+    def take_boundaries(self) -> list[Boundary]:
+        """Return where transactions begin and end whose changes are counted, since the last time:
+        they are given with the changes of a `cut`.
+        """
+        boundaries, self._boundaries = self._boundaries, []
+        return boundaries
+
     def cut(self) -> tuple[list[tuple[RowShape, pa.RecordBatch]], Position]:
         """Return the changes that wait, and the place behind them."""
         batches = [(group.shape, group.batch()) for group in self._groups if len(group)]
@@ -190,7 +207,7 @@ class Changes:
 
     def _begun(self, data: bytes) -> None:
         begin = pgoutput.read_begin(data)
-        self._begin = begin
+        self._begin, self._begin_lsn = begin, self._lsn
         self._events = self._skip = 0
         self._version += 1
         place = self.position
@@ -201,12 +218,24 @@ class Changes:
 
     def _committed(self, data: bytes) -> None:
         commit = pgoutput.read_commit(data)
-        if self._begin is not None:
-            self.recent.append(self._begin.xid)
+        begin, counter = self._begin, self._counter
+        if begin is not None:
+            self.recent.append(begin.xid)
+            if counter.open and counter.id == str(begin.commit_lsn):
+                self._ended(begin)
         self._begin = None
         self._events = self._skip = 0
         if commit.end_lsn > self.position.lsn:
             self._move(commit.end_lsn)
+
+    def _ended(self, begin: Begin) -> None:
+        """Note the end of a transaction whose changes are counted, by their datasets."""
+        counts = {
+            dataset.removeprefix(f"{self._limits.prefix}."): count
+            for dataset, count in self._counter.end().items()
+        }
+        id_ = f"{begin.xid}:{self._lsn}"
+        self._boundaries.append(Boundary(END, id_, begin.stamp, counts))
 
     def _move(self, lsn: int) -> None:
         """Move on; what is known of a transaction that was cut stays until it is behind."""
@@ -221,7 +250,8 @@ class Changes:
             return
         known = self._tables.get(relation.oid)
         if known is None or known.shape != shape:
-            self._tables[relation.oid] = _Table(shape, self._outside.has_signals(shape))
+            has_signals, given = self._outside.has_signals(shape), self._outside.is_given(shape)
+            self._tables[relation.oid] = _Table(shape, has_signals, given)
 
     def _told(self, data: bytes) -> None:
         message = pgoutput.read_message(data)
@@ -326,9 +356,12 @@ class Changes:
 
     def _origin(self, table: _Table, begin: Begin, op: int) -> ChangeOrigin:
         place = None
-        if self._limits.counts and op not in self._limits.uncounted:
+        if self._limits.counts and table.given and op not in self._limits.uncounted:
             shown = f"{begin.xid}:{self._lsn}"
             place = self._counter.count(str(begin.commit_lsn), table.shape.dataset, shown)
+            if place.total_order == 1:
+                id_ = f"{begin.xid}:{self._begin_lsn}"
+                self._boundaries.append(Boundary(BEGIN, id_, begin.stamp))
         return ChangeOrigin(begin.xid, self._lsn, self.position.lsn, place)
 
     def _group(self, table: _Table) -> Group:

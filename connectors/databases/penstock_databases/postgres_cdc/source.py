@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from penstock_databases.cdc.signal_channels import SignalChannels
 from penstock_databases.cdc.signal_table import insert_signal, signal_table
 from penstock_databases.cdc.signals import new_signals
 from penstock_databases.cdc.snapshot import Snapshot
+from penstock_databases.cdc.transactions import boundary_batch
 from penstock_databases.cdc.waiting import Bell, Every
 from penstock_databases.dialects import DIALECTS
 from penstock_databases.listing import with_columns
@@ -233,7 +235,8 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             config.max_batch_size,
             config.max_batch_bytes,
             config.toast_missing,
-            counts=config.wraps and config.provide_transaction_metadata,
+            counts=config.counts_transactions,
+            prefix=config.topic_prefix,
             uncounted=config.adjustments.skipped_ops,
         )
         self._changes = Changes(self._tables, begun.position, self._progress, limits)
@@ -417,17 +420,20 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         if self._progress.pending and self._sessions.stream is not None:
             self._progress.settle(moment(self._sessions.side())[0])
         batches, position = self._changes.cut()  # nothing may fail from here on
-        signals = self._changes.take_signals()
-        if not (batches or signals):
+        signals, boundaries = self._changes.take_signals(), self._changes.take_boundaries()
+        if not (batches or signals or boundaries):
             return
         self._given = position
         if signals:
             self._tables.obey(new_signals(signals))
             self._changes.replan()
-        given = [(shape, rows) for shape, rows in batches if self._tables.is_given(shape)]
-        for shape, rows in given[:-1]:
-            self._ready.append(self._batch(shape, rows))
-        self._ready.append(self._batch(*(given[-1] if given else ()), offset=True))
+        given = [self._batch(*one) for one in batches if self._tables.is_given(one[0])]
+        if boundaries:
+            about = boundary_batch(boundaries, self.config.transactions_dataset)
+            given.append(replace(about, partition=self._partition))
+        given = given or [self._batch()]
+        given[-1].offset = self._place()
+        self._ready += given
 
     def _batch(
         self,
@@ -437,19 +443,20 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         offset: bool = False,
         awaits: bool = False,
     ) -> Batch:
-        place = None
-        if offset:
-            place = to_offset(self._changes.position, self._tables.followed, self._progress)
-            self._given, self._snapshot_given = self._changes.position, self._progress.running
-            self._heartbeat.again()
         return Batch(
             rows,
             partition=self._partition,
-            offset=place,
+            offset=self._place() if offset else None,
             dataset="" if shape is None else shape.dataset,
             key_columns=() if shape is None else shape.given_key,
             await_commit=awaits,
         )
+
+    def _place(self) -> dict[str, Any]:
+        """Return the offset behind all that is ready, which is told by that."""
+        self._given, self._snapshot_given = self._changes.position, self._progress.running
+        self._heartbeat.again()
+        return to_offset(self._changes.position, self._tables.followed, self._progress)
 
 
 def envelopes_of(config: PostgresCdcConfig) -> Envelopes:

@@ -1,9 +1,12 @@
-"""`provide.transaction.metadata`: the block `transaction` of envelopes."""
+"""`provide.transaction.metadata`: the block `transaction` of envelopes, and where transactions
+begin and end.
+"""
 
 from penstock_databases.mysql_cdc import following
 
 from .conftest import BOTH
 
+BOUNDARIES = "shop.transaction"
 DEBEZIUM = {
     "output_format": "debezium", "topic_prefix": "shop", "provide_transaction_metadata": "true",
 }  # fmt: skip
@@ -14,6 +17,8 @@ def orders(host):
     known = {}
     found = []
     for dataset, row in host.rows:
+        if dataset == BOUNDARIES:
+            continue
         block = row["transaction"]
         if row["op"] in {None, "r"}:
             assert block is None
@@ -24,6 +29,24 @@ def orders(host):
         op = "c" if row["op"] == "u" else row["op"]
         found.append((number, *place, dataset[-1], op, row["__key"]["id"]))
     return sorted(found)
+
+
+def boundaries(host, db):
+    """Where transactions begin and end, in the order of their rows; ids by numbers from 1."""
+    known = {}
+    for dataset, row in host.rows:
+        if dataset != BOUNDARIES:
+            known.setdefault((row["transaction"] or {}).get("id"), len(known))
+    for dataset, row in host.rows:
+        if dataset == BOUNDARIES:
+            assert row["__key"] == {"id": row["id"]}
+            assert row["ts_ms"] == row["__ts_us"] // 1000 > 1_600_000_000_000
+            tables = row["data_collections"]
+            counts = None if tables is None else {
+                one["data_collection"].removeprefix(f"{db.name}."): one["event_count"]
+                for one in tables
+            }  # fmt: skip
+            yield row["status"], known[row["id"]], row["event_count"], counts
 
 
 def fill(db):
@@ -59,6 +82,12 @@ EXPECTED = [
     (1, 1, 1, "a", "c", 2), (1, 2, 2, "a", "c", 3), (1, 3, 1, "b", "c", 1), (1, 4, 3, "a", "d", 1),
     (1, 5, 4, "a", "c", 9), (1, 6, 2, "b", "c", 2), (2, 1, 1, "b", "d", 1),
 ]  # fmt: skip
+BOUNDED = [
+    ("BEGIN", 1, None, None), ("END", 1, 6, {"a": 4, "b": 2}),
+    ("BEGIN", 2, None, None), ("END", 2, 1, {"b": 1}),
+]  # fmt: skip
+ALL = 1 + 7 + 2 + len(BOUNDED)
+"""Rows: one that is read, changes, their tombstones, begins and ends."""
 
 
 @BOTH
@@ -67,10 +96,11 @@ def test_changes_have_their_places_in_the_order_of_the_log(db, run):
     with run(db.config(**DEBEZIUM)) as host:
         host.until(lambda: is_read(host))
         change(db)
-        host.until(lambda: len(host.rows) >= 1 + 7 + 2)
+        host.until(lambda: len(host.rows) >= ALL)
     assert orders(host) == EXPECTED
+    assert list(boundaries(host, db)) == BOUNDED
     sources = {row["transaction"]["id"]: row["source"]["gtid"]
-               for _, row in host.rows if row["transaction"]}  # fmt: skip
+               for _, row in host.rows if row.get("transaction")}  # fmt: skip
     assert all(id_ == gtid for id_, gtid in sources.items())
 
 
@@ -80,14 +110,16 @@ def test_changes_that_are_left_out_do_not_count(db, run):
         host.until(lambda: is_read(host))
         change(db)
         db.sql("INSERT INTO b VALUES (7, 0)")
-        host.until(lambda: len(host.rows) >= 1 + 6)
+        host.until(lambda: len(host.rows) >= 1 + 6 + 4)
     kept = [(total, by_table) for number, total, by_table, *_ in orders(host) if number == 1]
     assert kept == [(1, 1), (2, 2), (3, 1), (4, 3), (5, 2)]
+    ends = [one[2:] for one in boundaries(host, db) if one[0] == "END"]
+    assert ends == [(5, {"a": 3, "b": 2}), (1, {"b": 1})], "none of a transaction without changes"
 
 
 @BOTH
 def test_a_transaction_that_is_given_in_parts_goes_on_counting(db, run, monkeypatch):
-    """Over a crash after each part: no place comes twice, and none is missing."""
+    """Over a crash after each part: no place and no boundary comes twice, and none is missing."""
     monkeypatch.setattr(following, "_ROWS_MOST", 1)
     fill(db)
     with run(db.config(**DEBEZIUM)) as host:
@@ -95,7 +127,7 @@ def test_a_transaction_that_is_given_in_parts_goes_on_counting(db, run, monkeypa
         offsets, rows = host.task.offsets, host.rows
     change(db)
     lives = 0
-    while len(rows) < 1 + 7 + 2:
+    while len(rows) < ALL:
         lives += 1
         with run(db.config(**DEBEZIUM), offsets) as later:
             take_part(later)
@@ -103,4 +135,16 @@ def test_a_transaction_that_is_given_in_parts_goes_on_counting(db, run, monkeypa
             offsets = later.task.offsets
     host.rows = rows
     assert orders(host) == EXPECTED
+    assert list(boundaries(host, db)) == BOUNDED
     assert lives > 2
+
+
+def test_the_dataset_of_boundaries_can_have_another_name(db, run):
+    fill(db)
+    config = db.config(**DEBEZIUM, topic_transaction="tx.log", column_include_list="none")
+    with run(config) as host:
+        host.until(lambda: is_read(host))
+        db.sql("INSERT INTO a VALUES (2, 0)")
+        host.until(lambda: len(host.rows) >= 1 + 1 + 2)
+    found = [row for dataset, row in host.rows if dataset == "shop.tx.log"]
+    assert [(row["status"], row["event_count"]) for row in found] == [("BEGIN", None), ("END", 1)]
