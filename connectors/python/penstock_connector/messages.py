@@ -54,7 +54,12 @@ from penstock_converters import (
 )
 from penstock_converters.framing import FramedConverter
 from penstock_converters.headers.types import format_header_types, parse_header_types
-from penstock_values.semantic_types import SEMANTIC_TYPE_KEY, schema_name, semantic_type
+from penstock_values.semantic_types import (
+    SEMANTIC_TYPE_KEY,
+    schema_name,
+    schema_names_of_fields,
+    semantic_type,
+)
 
 OP: Final = "__op"
 KEY: Final = "__key"
@@ -485,12 +490,24 @@ def _value_field(fields: Sequence[pa.Field], converter: Converter) -> pa.Field:
 
 
 def _named(field: pa.Field) -> pa.Field:
-    """Return a field whose schema has the name that its source gave it."""
-    return _with_name(field, schema_name(field))
+    """Return a field whose schema, and those of its fields, have the names that their source gave
+    them.
+    """
+    names = schema_names_of_fields(field)
+    if names and pa.types.is_struct(field.type):
+        inner = [_with_name(one, names.get(one.name, ""), version=1) for one in field.type]
+        field = field.with_type(pa.struct(inner))
+    version = None if pa.types.is_struct(field.type) else 1
+    return _with_name(field, schema_name(field), version=version)
 
 
-def _with_name(field: pa.Field, name: str) -> pa.Field:
-    return field.with_metadata({b"connect.name": json.dumps(name)}) if name else field
+def _with_name(field: pa.Field, name: str, *, version: int | None = None) -> pa.Field:
+    if not name:
+        return field
+    metadata = {b"connect.name": json.dumps(name)}
+    if version is not None:
+        metadata[b"connect.version"] = json.dumps(version)
+    return field.with_metadata(metadata)
 
 
 def _delete_without_key(system: str) -> DataError:

@@ -9,6 +9,7 @@ the defaults of the source's schema, too: `penstock.transform.defaults`.)
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 import pyarrow as pa
@@ -16,10 +17,12 @@ import pyarrow as pa
 SEMANTIC_TYPE_KEY: Final = b"penstock.type"
 """Key of a field's metadata. Values: `decimal(p,s)`, `decimal`, `time`, `timetz`, `interval`,
 `json`, `uuid`, `wkb`, `enum`, `year`, `bit(n)`, `xml`; of headers, `headers {…}`, their types
-(`penstock_converters.headers.types`); of structs, `schema NAME`, the name that converters give
-their schemas."""
+(`penstock_converters.headers.types`); `schema NAME`, the name that converters give their schemas,
+of structs with those of their fields behind it, as JSON in a line of its own: only the metadata of
+columns is carried."""
 
 _SCHEMA: Final = "schema "
+_FIELDS: Final = "\n{"
 
 
 def semantic_type(field: pa.Field) -> str:
@@ -29,11 +32,27 @@ def semantic_type(field: pa.Field) -> str:
 
 
 def with_schema_name(field: pa.Field, name: str) -> pa.Field:
-    """Return the field of a struct whose schema has a name."""
-    return field.with_metadata({SEMANTIC_TYPE_KEY: f"{_SCHEMA}{name}".encode()})
+    """Return a field whose schema has a name; a struct tells those of its fields, too."""
+    fields: dict[str, str] = {}
+    if pa.types.is_struct(field.type):
+        fields = {one.name: found for one in field.type if (found := schema_name(one))}
+    more = "\n" + json.dumps(fields, separators=(",", ":")) if fields else ""
+    return field.with_metadata({SEMANTIC_TYPE_KEY: f"{_SCHEMA}{name}{more}".encode()})
 
 
 def schema_name(field: pa.Field) -> str:
-    """Return the name of the schema of a struct; empty when it has none."""
+    """Return the name of the schema of a field; empty when it has none."""
     meant = semantic_type(field)
-    return meant.removeprefix(_SCHEMA) if meant.startswith(_SCHEMA) else ""
+    if not meant.startswith(_SCHEMA):
+        return ""
+    return meant.removeprefix(_SCHEMA).partition(_FIELDS)[0]
+
+
+def schema_names_of_fields(field: pa.Field) -> dict[str, str]:
+    """Return the names of the schemas of a struct's fields, as far as it tells them."""
+    _, found, fields = semantic_type(field).partition(_FIELDS)
+    try:
+        names = json.loads("{" + fields) if found else {}
+    except ValueError:
+        return {}
+    return {str(name): str(of) for name, of in names.items()}

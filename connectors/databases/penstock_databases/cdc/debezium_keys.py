@@ -114,7 +114,6 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "statistics.metrics.enabled": _NOTES,
     "status.update.interval.ms": _NETWORK,
     "streaming.delay.ms": "the log is followed at once",
-    "time.precision.mode": "times have types of their own; in messages they are as with `connect`",
     "topic.cache.size": _NETWORK,
     "topic.heartbeat.prefix": "no rows tell of a heartbeat",
     "use.nongraceful.disconnect": _NETWORK,
@@ -184,7 +183,6 @@ AS_HERE: Final[Mapping[str, frozenset[str]]] = {
     "snapshot.locking.mode": frozenset({"none"}),
     "sourceinfo.struct.maker": frozenset(),
     "table.ignore.builtin": frozenset({"true"}),
-    "time.precision.mode": frozenset({"connect"}),
     "topic.delimiter": frozenset({"."}),
     "topic.naming.strategy": frozenset(
         {

@@ -16,6 +16,7 @@ from penstock_databases.cdc.message_keys import MessageKeys
 from penstock_databases.cdc.row_adjustments import OPERATIONS
 from penstock_databases.cdc.signal_keys import SignalKeys
 from penstock_databases.cdc.snapshot_statements import SnapshotStatement, read_statements
+from penstock_databases.cdc.time_precision import MODES
 from penstock_databases.cdc.transactions import with_transactions
 
 
@@ -57,6 +58,12 @@ class ChangeKeys(SignalKeys):
         choices=OPERATIONS,
         doc="Operations that give no rows: c(reate), u(pdate), d(elete), t(runcate). Empty: "
         "`none`, and with `output.format=debezium` `t`.",
+    )
+    time_precision_mode: str = key(
+        "",
+        choices=("", *MODES),
+        doc="With `output.format=debezium`: dates and times in the types of Debezium's messages. "
+        "Empty: dates and timestamps of their own types, times of day as texts.",
     )
     message_key_columns: str = key(
         "",
@@ -100,6 +107,10 @@ class ChangeKeys(SignalKeys):
             )
         if self.wraps:
             return unused
+        if self.time_precision_mode not in {"", "connect"}:
+            unused["time.precision.mode"] = (
+                "columns have types of their own unless `output.format=debezium`"
+            )
         if self.tombstones_on_delete:
             unused["tombstones.on.delete"] = (
                 "a delete is one row unless `output.format=debezium`; on topics of Kafka it is a "
@@ -149,6 +160,11 @@ class ChangeKeys(SignalKeys):
             tombstones=self.tombstones_on_delete is not False,
             transactions=self.provide_transaction_metadata,
         )
+
+    @property
+    def times(self) -> str:
+        """How dates and times are given; empty: in types of their own."""
+        return self.time_precision_mode if self.wraps else ""
 
     @property
     def operations_skipped(self) -> tuple[str, ...]:

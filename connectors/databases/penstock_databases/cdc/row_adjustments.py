@@ -1,5 +1,5 @@
 """What Debezium's keys change of the rows of a change stream, on their way out: operations that are
-left out, columns that are left out, and other types for decimals and bytes.
+left out, columns that are left out, and other types for decimals, bytes, dates and times.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock_connector import Batch, Op, Pattern
 from penstock_databases.cdc.rows import KEY, RESERVED
+from penstock_databases.cdc.time_precision import time_field, time_schema, typed_time
 
 OPERATIONS: Final = ("c", "u", "d", "t", "none")
 DECIMALS: Final = ("precise", "string", "double")
@@ -46,6 +47,8 @@ class RowAdjustments:
         excluded: Patterns of those that are not.
         decimals: One of `DECIMALS`.
         binaries: One of `BINARIES`.
+        times: One of `time_precision.MODES`; empty: dates and times have types of their own.
+        digits: Digits of fractions of seconds of columns that do not say how many.
     """
 
     prefix: str = ""
@@ -54,6 +57,8 @@ class RowAdjustments:
     excluded: Sequence[Pattern] = ()
     decimals: str = DECIMALS[0]
     binaries: str = BINARIES[0]
+    times: str = ""
+    digits: int = 6
 
     def apply(self, batch: Batch) -> Batch:
         """Return a batch by these rules. Its offset stays, also when no row is left."""
@@ -91,10 +96,10 @@ class RowAdjustments:
             column = rows.column(name)
             if name == _BEFORE and pa.types.is_struct(column.type):
                 column = self._before(column, table, keys)
+                fields.append(rows.schema.field(name).with_type(column.type))
             else:
-                column = self._values(column)
-            same = column.type == rows.schema.field(name).type
-            fields.append(rows.schema.field(name) if same else pa.field(name, column.type))
+                field, column = self._values(column, rows.schema.field(name))
+                fields.append(field)
             columns.append(column)
         schema = pa.schema(fields, rows.schema.metadata)
         if schema.equals(rows.schema, check_metadata=True):
@@ -103,16 +108,13 @@ class RowAdjustments:
 
     def _before(self, column: pa.StructArray, table: str, keys: frozenset[str]) -> pa.StructArray:
         kept = [
-            (field, self._values(values))
+            self._values(values, field)
             for field, values in zip(column.type, column.flatten(), strict=True)
             if self._is_given(f"{table}.{field.name}", field.name, keys)
         ]
         return pa.StructArray.from_arrays(
             [values for _, values in kept],
-            fields=[
-                field if field.type == values.type else pa.field(field.name, values.type)
-                for field, values in kept
-            ],
+            fields=[field for field, _ in kept],
             mask=column.is_null(),
         )
 
@@ -123,24 +125,35 @@ class RowAdjustments:
             return False
         return not any(one.matches(path) for one in self.excluded)
 
-    def _values(self, column: pa.Array) -> pa.Array:
+    def _values(self, column: pa.Array, field: pa.Field) -> tuple[pa.Field, pa.Array]:
+        """Return a column as it is given, and its field."""
         kind = column.type
         if pa.types.is_list(kind):
-            return self._lists(column)
-        if self.decimals != DECIMALS[0] and pa.types.is_decimal(kind):
-            return column.cast(pa.string() if self.decimals == "string" else pa.float64())
-        encode = _ENCODERS.get(self.binaries)
-        if encode is not None and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+            adjusted = self._lists(column)
+        elif self.decimals != DECIMALS[0] and pa.types.is_decimal(kind):
+            adjusted = column.cast(pa.string() if self.decimals == "string" else pa.float64())
+        elif self.binaries in _ENCODERS and _is_bytes(kind):
+            encode = _ENCODERS[self.binaries]
             texts = [None if value is None else encode(value) for value in column.to_pylist()]
-            return pa.array(texts, pa.string())
-        return column
+            adjusted = pa.array(texts, pa.string())
+        elif self.times and time_schema(field, self.times, self.digits):
+            adjusted = typed_time(column, field, self.times, self.digits)
+            return time_field(field, adjusted.type, self.times, self.digits), adjusted
+        else:
+            adjusted = column
+        same = adjusted.type == kind
+        return (field if same else pa.field(field.name, adjusted.type)), adjusted
 
     def _lists(self, column: pa.ListArray) -> pa.ListArray:
         items = column.flatten()
-        adjusted = self._values(items)
-        if adjusted is items:
+        field, adjusted = self._values(items, column.type.value_field)
+        if adjusted is items and field is column.type.value_field:
             return column
         lengths = pc.fill_null(pc.list_value_length(column), 0)
         ends = pc.cumulative_sum(lengths)
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
         return pa.ListArray.from_arrays(offsets, adjusted, mask=column.is_null())
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

@@ -29,6 +29,9 @@ GEOMETRY: Final = frozenset({
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
     "multipolygon", "geometrycollection", "geomcollection",
 })  # fmt: skip
+_MOMENTS: Final = frozenset({"datetime", "timestamp", "time"})
+"""Types whose size is that of fractions of seconds."""
+
 _TEXTS: Final = {"json": "json", "uuid": "uuid", "enum": "enum", "time": "time"}
 
 
@@ -55,8 +58,11 @@ def row_field(name: str, native: str) -> pa.Field:
         return field(name, pa.binary(), "wkb")
     if base in _BYTES or base.startswith("vector"):
         return field(name, pa.binary())
+    digits = size if base in _MOMENTS else None
     plain = _PLAIN.get(base)
-    return field(name, plain) if plain else field(name, pa.string(), _TEXTS.get(base, ""))
+    if plain:
+        return field(name, plain, digits=digits)
+    return field(name, pa.string(), _TEXTS.get(base, ""), digits=digits)
 
 
 def _bits(size: int) -> tuple[pa.DataType, str]:

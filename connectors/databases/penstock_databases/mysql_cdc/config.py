@@ -22,6 +22,8 @@ _TLS: Final = {
     "verify_ca": "verify-ca", "verify_identity": "verify-full",
 }  # fmt: skip
 _PORT: Final = 3306
+_DIGITS: Final = 0
+"""Digits of fractions of seconds where a column does not say how many."""
 _SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 
 
@@ -164,6 +166,9 @@ class MysqlCdcConfig(ChangeKeys):
             compiled_list("column.exclude.list", self.column_exclude_list, ignore_case=True),
             self.decimal_handling_mode,
             self.binary_handling_mode,
+            # a TIME may be longer than a day, and milliseconds of it have no place in 32 bits
+            "adaptive_time_microseconds" if self.times == "adaptive" else self.times,
+            _DIGITS,
         )
 
     @property

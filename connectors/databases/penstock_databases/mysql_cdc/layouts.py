@@ -186,6 +186,8 @@ def native_of(column: LoggedColumn, known: Column | None, server: Server) -> str
         case Type.BIT:
             return f"bit({column.size})"
     native = _NATIVE.get(kind)
+    if kind in _FRACTIONS and column.size:
+        return f"{native}({column.size})"
     if native is None:
         raise SchemaError(
             "cdc.type_unknown",
@@ -201,6 +203,10 @@ _NATIVE: Final = {
     Type.TIMESTAMP: "timestamp", Type.TIMESTAMP2: "timestamp", Type.ENUM: "enum",
     Type.SET: "set", Type.JSON: "json", Type.GEOMETRY: "geometry", Type.VECTOR: "vector",
 }  # fmt: skip
+
+
+_FRACTIONS: Final = frozenset({Type.TIME2, Type.DATETIME2, Type.TIMESTAMP2})
+"""Types whose size is the digits of their fractions of seconds."""
 
 
 def _binary_or(binary: str, text: str, column: LoggedColumn, server: Server) -> str:

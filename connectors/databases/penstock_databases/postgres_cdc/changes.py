@@ -249,7 +249,7 @@ class Changes:
             self._tables.pop(relation.oid, None)
             return
         known = self._tables.get(relation.oid)
-        if known is None or known.shape != shape:
+        if known is None or known.shape != shape or not known.shape.has_types_of(shape):
             has_signals, given = self._outside.has_signals(shape), self._outside.is_given(shape)
             self._tables[relation.oid] = _Table(shape, has_signals, given)
 

@@ -189,6 +189,7 @@ class PostgresCdcConfig(ChangeKeys):
             compiled_list("column.include.list", self.column_include_list),
             decimals=self.decimal_handling_mode,
             binaries=self.binary_handling_mode,
+            times=self.times,
         )
 
     @cached_property

@@ -54,6 +54,11 @@ class RowShape:
     headers: bool = False
     origin: TableOrigin | None = None
 
+    def has_types_of(self, other: RowShape) -> bool:
+        """Return whether fields say the same of their values, too (`timestamp(3)`, `json`)."""
+        pairs = zip(self.fields, other.fields, strict=True)
+        return all(one.equals(two, check_metadata=True) for one, two in pairs)
+
     def logged(self, values: Sequence[Any], places: Sequence[int]) -> tuple[Any, ...]:
         """Return the texts of columns, by their places among `fields`, of all that the log has."""
         if self.picks is None:

@@ -36,6 +36,9 @@ _WELL_KNOWN: Final = {
 }  # fmt: skip
 """Types whose numbers never change: these cost no question."""
 
+_FRACTIONS: Final = frozenset({1083, 1114, 1184, 1266})
+"""Those whose modifier is the digits of fractions of seconds; below 0: there is none."""
+
 _TYPE: Final = (
     "SELECT pg_catalog.format_type(COALESCE(d.typbasetype, t.oid), "
     "CASE WHEN d.oid IS NULL THEN %s ELSE d.typtypmod END), COALESCE(e.typtype, b.typtype) = 'e' "
@@ -239,6 +242,8 @@ class Shapes:
     def _field(self, connection: Connection, column: RelationColumn) -> pa.Field:
         native = _WELL_KNOWN.get(column.type_oid)
         if native is not None:
+            if column.type_oid in _FRACTIONS and column.modifier >= 0:
+                native = native.replace(" ", f"({column.modifier}) ", 1)
             return row_field(column.name, native)
         kind = column.type_oid, column.modifier
         if kind not in self._types:

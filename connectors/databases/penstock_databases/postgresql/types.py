@@ -42,10 +42,13 @@ def row_field(name: str, native: str, *, is_enum: bool = False) -> pa.Field:
     zone = (match[4] or "") if match else ""
     if base == "numeric":
         return field(name, *_numeric(match))
+    digits = int(match[2]) if match and match[2] else None
     if base == "timestamp":
-        return field(name, STAMP if zone == " without time zone" else INSTANT)
+        kind = STAMP if zone == " without time zone" else INSTANT
+        return field(name, kind, digits=digits)
     if base == "time":
-        return field(name, pa.string(), "time" if zone == " without time zone" else "timetz")
+        meaning = "time" if zone == " without time zone" else "timetz"
+        return field(name, pa.string(), meaning, digits=digits)
     if base in _PLAIN:
         return field(name, _PLAIN[base])
     return field(name, pa.string(), "enum" if is_enum else _TEXTS.get(base, ""))
