@@ -11,6 +11,7 @@ from penstock_connector._config import keys_of
 from penstock_connector._testcontrol import target_of
 from penstock_connector.testing import Testbed
 from penstock_databases.cdc.debezium_keys import debezium_key
+from penstock_databases.mysql_cdc.config import MysqlCdcConfig
 from penstock_databases.mysql_cdc.source import MysqlCdc
 from penstock_databases.postgres_cdc.source import PostgresCdcSource
 from support.key_tables import load_key_tables
@@ -206,3 +207,71 @@ def test_keys_of_envelopes_say_so_where_rows_have_none(name):
     assert "output.format=debezium" in found[name][0].message
     assert name not in findings(MysqlCdc, {**own, name: "true", "output.format": "debezium"})
     assert name not in findings(MysqlCdc, {**own, name: "false"})
+
+
+MODE = "snapshot.mode"
+BASED = "snapshot.mode.configuration.based"
+
+
+def of_mode(kind, mode, **based):
+    tutorial = MYSQL_TUTORIAL if kind is MysqlCdc else POSTGRES_TUTORIAL
+    own = {name: value for name, value in tutorial.items() if name != "tasks.max"}
+    keys = {f"{BASED}.{name.replace('_', '.')}": value for name, value in based.items()}
+    return findings(kind, {**own, MODE: mode, **keys})
+
+
+@pytest.mark.parametrize("kind", [MysqlCdc, PostgresCdcSource])
+@pytest.mark.parametrize("mode", ["recovery", "schema_only_recovery"])
+def test_a_mode_that_restores_schemas_says_that_there_are_none_to_restore(kind, mode):
+    (found,) = of_mode(kind, mode)[MODE]
+    assert found.severity == diagnostic_pb2.SEVERITY_WARNING
+    assert "as with no_data" in found.message
+
+
+@pytest.mark.parametrize("kind", [MysqlCdc, PostgresCdcSource])
+@pytest.mark.parametrize(
+    "mode",
+    ["initial", "initial_only", "when_needed", "always", "never", "no_data", "schema_only",
+     "exported"],
+)  # fmt: skip
+def test_every_other_mode_of_debezium_is_in_force(kind, mode):
+    assert MODE not in of_mode(kind, mode)
+
+
+@pytest.mark.parametrize("kind", [MysqlCdc, PostgresCdcSource])
+def test_a_mode_of_java_classes_is_refused_with_the_modes_that_there_are(kind):
+    (found,) = of_mode(kind, "custom")[MODE]
+    assert found.code == "config.not_supported"
+    assert "configuration_based" in found.fix
+    assert "when_needed" in found.fix
+
+
+def test_the_keys_of_a_mode_say_so_where_it_is_another_one_or_reads_nothing():
+    found = of_mode(MysqlCdc, "initial", snapshot_data="true", snapshot_schema="true")
+    assert "is initial" in found[f"{BASED}.snapshot.data"][0].message
+    assert "history of schemas" in found[f"{BASED}.snapshot.schema"][0].message
+    assert not errors(found)
+    (nothing,) = of_mode(MysqlCdc, "configuration_based", snapshot_on_data_error="true")[MODE]
+    assert nothing.code == "config.invalid_value"
+    assert f"{BASED}.start.stream=true" in nothing.fix
+
+
+@pytest.mark.parametrize(
+    ("keys", "reads", "again", "lost", "only"),
+    [
+        (("snapshot_data", "start_stream"), True, True, False, False),
+        (("snapshot_data",), True, True, False, True),
+        (("start_stream",), False, False, False, False),
+        (("start_stream", "snapshot_on_data_error"), False, False, True, False),
+    ],
+    ids=["both", "data", "stream", "on-error"],
+)
+def test_what_the_keys_of_a_mode_mean(keys, reads, again, lost, only):
+    based = {f"snapshot_mode_configuration_based_{name}": True for name in keys}
+    config = MysqlCdcConfig(database_hostname="h", snapshot_mode="configuration_based", **based)
+    found = (
+        config.reads_tables, config.reads_at_every_start, config.reads_when_lost,
+        config.only_snapshot,
+    )  # fmt: skip
+    assert found == (reads, again, lost, only)
+    assert config.starts_anew == lost

@@ -10,7 +10,7 @@ from penstock_connector.tables.types import INSTANT, STAMP, field
 from penstock_databases.cdc.time_precision import MODES, time_field, time_schema, typed_time
 from penstock_values.semantic_types import schema_name
 
-MOMENT = datetime(2018, 6, 20, 15, 13, 16, 120_000)
+MOMENT = datetime.fromisoformat("2018-06-20T15:13:16.120")
 FIELDS = {
     "date": (field("c", pa.date32()), date(2018, 6, 20)),
     "time(3)": (field("c", pa.string(), "time", digits=3), "15:13:16.120"),
@@ -86,10 +86,10 @@ def test_long_and_negative_times_and_moments_before_1970_are_exact():
     found = made(times, texts, "adaptive")[1]
     assert found == [-3_020_399_000_000, 86_400_000_000, -1]
     stamps = field("c", STAMP)
-    before = datetime(1969, 12, 31, 23, 59, 59, 1)
+    before = datetime.fromisoformat("1969-12-31T23:59:59.000001")
     assert made(stamps, [before], "isostring")[1] == ["1969-12-31T23:59:59.000001Z"]
     assert made(stamps, [before], "microseconds")[1] == [-999_999]
-    whole = [datetime(2000, 1, 1), datetime(2000, 1, 1, 10)]
+    whole = [datetime.fromisoformat(one) for one in ("2000-01-01", "2000-01-01T10:00")]
     assert made(stamps, whole, "isostring")[1] == ["2000-01-01T00:00:00Z", "2000-01-01T10:00:00Z"]
     assert made(times, ["10:00:00", "00:00:00.100"], "isostring")[1] == ["10:00:00Z", "00:00:00.1Z"]
 
@@ -97,8 +97,12 @@ def test_long_and_negative_times_and_moments_before_1970_are_exact():
 @pytest.mark.parametrize(
     ("of", "value", "mode"),
     [
-        (field("c", STAMP, digits=3), datetime(2000, 1, 1, 0, 0, 0, 1), "adaptive"),
-        (field("c", STAMP), datetime(2300, 1, 1), "nanoseconds"),
+        (
+            field("c", STAMP, digits=3),
+            datetime.fromisoformat("2000-01-01T00:00:00.000001"),
+            "adaptive",
+        ),
+        (field("c", STAMP), datetime.fromisoformat("2300-01-01"), "nanoseconds"),
         (field("c", pa.string(), "time", digits=3), "00:00:00.000001", "adaptive"),
         (field("c", pa.string(), "time"), "700:00:00", "connect"),
     ],

@@ -108,6 +108,8 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "snapshot.locking.mode.custom.name": _LOCKS,
     "snapshot.max.threads": "`snapshot.parallelism` has the number",
     "snapshot.max.threads.multiplier": "`snapshot.parallelism` has the number",
+    "snapshot.mode.configuration.based.snapshot.on.schema.error": _HISTORY,
+    "snapshot.mode.configuration.based.snapshot.schema": _HISTORY,
     "snapshot.mode.custom.name": "`snapshot.mode` has no mode of Java classes",
     "snapshot.scan.all.columns.force": _TYPES,
     "snapshot.tables.order.by.row.count": "several tables are read at once",
@@ -167,7 +169,6 @@ REFUSED_BELOW: Final[Mapping[str, tuple[str, str]]] = {
         "keys and certificates are not read from Java's stores here",
         "Set `connection.url` with the files of certificates.",
     ),
-    "snapshot.mode.configuration.based.": ("there is no such mode", "See `snapshot.mode`."),
     "snapshot.query.mode": (
         "statements are named by tables",
         "Set `snapshot.select.statement.overrides`.",

@@ -14,14 +14,14 @@ from penstock_connector import ConfigError, key
 from penstock_databases.cdc.envelopes import FORMATS, Envelopes, check_format
 from penstock_databases.cdc.message_keys import MessageKeys
 from penstock_databases.cdc.row_adjustments import OPERATIONS
-from penstock_databases.cdc.signal_keys import SignalKeys
+from penstock_databases.cdc.snapshot_modes import SnapshotModeKeys
 from penstock_databases.cdc.snapshot_statements import SnapshotStatement, read_statements
 from penstock_databases.cdc.time_precision import MODES
 from penstock_databases.cdc.transactions import with_transactions
 
 
 @dataclass(frozen=True)
-class ChangeKeys(SignalKeys):
+class ChangeKeys(SnapshotModeKeys):
     """What rows of changes look like."""
 
     names_ignore_case: ClassVar[bool] = False
@@ -83,7 +83,8 @@ class ChangeKeys(SignalKeys):
         """Refuse what contradicts itself.
 
         Raises:
-            ConfigError: `config.missing`, `config.invalid_value`, `config.bad_pattern`.
+            ConfigError: `config.missing`, `config.invalid_value`, `config.not_supported`,
+                `config.bad_pattern`.
         """
         check_format(self.output_format, self.topic_prefix)
         if not self.topic_transaction:
@@ -94,12 +95,13 @@ class ChangeKeys(SignalKeys):
                 config_path="topic.transaction",
             )
         self.check_signals(self.topic_prefix)
+        self.check_snapshot_mode()
         self.message_keys  # noqa: B018 - raises for what has another form
         self.snapshot_statements  # noqa: B018 - as above
 
     def unused_keys(self) -> Mapping[str, str]:
         """Return the keys that are set and have no effect, and why."""
-        unused = dict(self.unused_signal_keys())
+        unused = {**self.unused_signal_keys(), **self.unused_snapshot_keys()}
         if self.topic_transaction != "transaction" and not self.counts_transactions:
             unused["topic.transaction"] = (
                 "no rows tell where transactions begin and end, unless "

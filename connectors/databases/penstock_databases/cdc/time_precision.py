@@ -17,6 +17,7 @@ Source: Debezium's documentation, "Temporal types" of its MySQL and PostgreSQL c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -107,27 +108,9 @@ def _unit(mode: str, what: str, digits: int) -> str:
 
 
 def _converted(column: pa.Array, name: str) -> pa.Array:
-    match name:
-        case "Year":
-            return column
-        case "Date":
-            return column.cast(pa.int32())
-        case "IsoDate":
-            return _ended(column.cast(pa.string()))
-        case "Timestamp":
-            return column.cast(pa.timestamp("ms")).cast(pa.int64())
-        case "MicroTimestamp":
-            return column.cast(pa.int64())
-        case "NanoTimestamp":
-            return pc.multiply_checked(column.cast(pa.int64()), 1_000)
-        case "IsoTimestamp" | "ZonedTimestamp":
-            utc = column.cast(pa.int64()).cast(pa.timestamp("us")).cast(pa.string())
-            return _ended(_trimmed(pc.replace_substring(utc, " ", "T")))
-        case "IsoTime":
-            whole = pc.invert(pc.match_substring(column, "."))
-            return _ended(pc.if_else(whole, column, _trimmed(column)))
-        case "ZonedTime":
-            return pa.array([_in_utc(text) for text in column.to_pylist()], pa.string())
+    convert = _CONVERTERS.get(name)
+    if convert is not None:
+        return convert(column)
     micros = _micros(column)
     if name == "MicroTime":
         return micros
@@ -153,6 +136,16 @@ def _micros(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(pc.struct_field(parts, "sign"), "-"), pc.negate(micros), micros)
 
 
+def _iso_moments(column: pa.Array) -> pa.Array:
+    utc = column.cast(pa.int64()).cast(pa.timestamp("us")).cast(pa.string())
+    return _ended(_trimmed(pc.replace_substring(utc, " ", "T")))
+
+
+def _iso_times(column: pa.Array) -> pa.Array:
+    whole = pc.invert(pc.match_substring(column, "."))
+    return _ended(pc.if_else(whole, column, _trimmed(column)))
+
+
 def _trimmed(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, _ZEROS, "")
 
@@ -169,3 +162,18 @@ def _in_utc(text: str | None) -> str | None:
     moment = datetime.fromisoformat(f"2000-01-01T{text.replace(day, '00:', 1) if day else text}")
     shown = moment.astimezone(UTC).time().isoformat()
     return f"{shown.rstrip('0') if '.' in shown else shown}Z"
+
+
+_CONVERTERS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = {
+    "Year": lambda column: column,
+    "Date": lambda column: column.cast(pa.int32()),
+    "IsoDate": lambda column: _ended(column.cast(pa.string())),
+    "Timestamp": lambda column: column.cast(pa.timestamp("ms")).cast(pa.int64()),
+    "MicroTimestamp": lambda column: column.cast(pa.int64()),
+    "NanoTimestamp": lambda column: pc.multiply_checked(column.cast(pa.int64()), 1_000),
+    "IsoTimestamp": _iso_moments,
+    "ZonedTimestamp": _iso_moments,
+    "IsoTime": _iso_times,
+    "ZonedTime": lambda column: pa.array(map(_in_utc, column.to_pylist()), pa.string()),
+}
+"""By names of schemas; times of day in numbers are made by `_converted`."""

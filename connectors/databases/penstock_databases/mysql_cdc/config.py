@@ -14,9 +14,6 @@ from penstock_databases.cdc.selection import Lists, TableFilter, compiled_list
 from penstock_databases.dialect import Login
 from penstock_databases.url import Target, parse_url, require_target
 
-_SNAPSHOTS: Final = (
-    "initial", "initial_only", "when_needed", "always", "never", "no_data", "schema_only",
-)  # fmt: skip
 _TLS: Final = {
     "disabled": "disable", "preferred": "prefer", "required": "require",
     "verify_ca": "verify-ca", "verify_identity": "verify-full",
@@ -64,7 +61,6 @@ class MysqlCdcConfig(ChangeKeys):
     binary_handling_mode: str = key(
         "bytes", choices=BINARIES, doc="Bytes as they are, or as texts."
     )
-    snapshot_mode: str = key("initial", doc="What is read of the tables.", choices=_SNAPSHOTS)
     snapshot_fetch_size: int = key(50_000, doc="Rows of a chunk of the snapshot.")
     snapshot_parallelism: int = key(2, doc="Chunks that are read at once.")
     heartbeat_interval_ms: float = key(
@@ -181,14 +177,9 @@ class MysqlCdcConfig(ChangeKeys):
         return ".".join(filter(None, (self.topic_prefix, database, table)))
 
     @property
-    def reads_tables(self) -> bool:
-        """Whether the rows that tables have at the start are read."""
-        return self.snapshot_mode not in {"never", "no_data", "schema_only"}
-
-    @property
     def starts_anew(self) -> bool:
         """Whether a log that is gone means to read all tables again."""
-        return self.offset_lost == "snapshot" or self.snapshot_mode == "when_needed"
+        return self.offset_lost == "snapshot" or self.reads_when_lost
 
 
 def table_filter(lists: Lists) -> TableFilter:

@@ -309,7 +309,7 @@ class Origin:
         if self._config.snapshot_mode == "never" and not again:
             return Offset(self.server.first(), self.server.identity)
         offset = Offset(self.server.place(), self.server.identity)
-        if self._config.reads_tables:
+        if again or self._config.reads_tables:
             self.add_tables(offset.progress, self.chosen(), keep=again)
         return offset
 

@@ -169,7 +169,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._resume(self._origin.beginning())
             self._announce(await_commit=True)
             return
-        if self.config.snapshot_mode == "always" and not offset.progress.running:
+        if self.config.reads_at_every_start and not offset.progress.work:
             self._origin.add_tables(offset.progress, self._origin.chosen(), keep=True)
         self._resume(offset)
 
@@ -512,7 +512,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
 
     def finished(self) -> bool:
         """Return whether only the snapshot was wanted, and it is complete."""
-        only = self.config.snapshot_mode == "initial_only"
+        only = self.config.only_snapshot
         left = self._progress.running or self._ready or self._awaiting or self._chooses
         return only and not left
 

@@ -79,14 +79,6 @@ class PostgresCdcConfig(ChangeKeys):
         "fail",
         doc="Tables without primary key that a publication would make refuse updates and deletes.",
     )
-    snapshot_mode: Literal[
-        "initial", "always", "never", "no_data", "when_needed", "initial_only"
-    ] = key(
-        "initial",
-        doc="When the rows that are there already are read: `initial` once; `always` at every "
-        "start; `never`, `no_data`; `when_needed` also when the slot is lost; `initial_only` "
-        "once, and nothing more.",
-    )
     snapshot_fetch_size: int = key(20_000, doc="Rows of a chunk of the snapshot.")
     snapshot_parallelism: int = key(2, doc="Chunks that are read at once.")
     toast_missing: Literal["fail", "null"] = key(

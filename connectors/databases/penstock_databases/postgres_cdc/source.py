@@ -77,7 +77,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
     ) -> Sequence[Partition]:
         """Return one partition: a log has one order."""
         key = {"database": config.target().database, "slot": config.slot_name}
-        return [Partition(key, bounded=config.snapshot_mode == "initial_only")]
+        return [Partition(key, bounded=config.only_snapshot)]
 
     @classmethod
     def list_datasets(cls, config: PostgresCdcConfig) -> Iterator[Dataset]:
@@ -202,7 +202,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
 
     def finished(self) -> bool:
         """Return whether all tables were read, when nothing more is wanted."""
-        only = self.config.snapshot_mode == "initial_only"
+        only = self.config.only_snapshot
         return only and not self._awaits and not self._progress.running and not self._ready
 
     def caught_up(self) -> bool:

@@ -72,7 +72,7 @@ def start(
     try:
         slot = check_slot(slot, config.slot_name, position.lsn)
     except OffsetLostError:
-        if config.snapshot_mode != "when_needed":
+        if not config.reads_when_lost:
             raise
         _log.warning("changes are lost: all tables are read again; deletes meanwhile are not known")
         if slot is not None and slot.lost:
@@ -87,7 +87,7 @@ def start(
     if known is None:
         for table in [work.table for work in progress.work.values() if not work.begun]:
             progress.work.pop(table)  # an offset of a person: the log from there on
-    if config.snapshot_mode == "always":
+    if config.reads_at_every_start:
         tables.read_all(again=True)
     return Start(position, max(position.lsn, slot.confirmed), tables, version, is_new=False)
 

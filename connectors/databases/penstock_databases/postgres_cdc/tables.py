@@ -67,7 +67,7 @@ class Tables:
         self._existing: frozenset[int] = frozenset()
         self._everything = False
         self._told: set[str] = set()
-        self._reads = config.snapshot_mode not in {"never", "no_data"}
+        self._reads = config.reads_tables
 
     def look(
         self, connection: Connection, version: int, *, first: bool = False, new: bool = False

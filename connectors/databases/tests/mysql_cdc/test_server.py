@@ -107,7 +107,12 @@ def test_a_log_that_was_purged_is_an_error_with_a_policy(own, run):
             host.until(lambda: False)
         assert raised.value.code == "cdc.log_purged"
         assert "offset.lost" in raised.value.diagnostic.fix
-    for keys in ({"offset_lost": "snapshot"}, {"snapshot_mode": "when_needed"}):
+    based = {
+        "snapshot_mode": "configuration_based",
+        "snapshot_mode_configuration_based_start_stream": "true",
+        "snapshot_mode_configuration_based_snapshot_on_data_error": "true",
+    }
+    for keys in ({"offset_lost": "snapshot"}, {"snapshot_mode": "when_needed"}, based):
         with run(db.config(**keys), offsets=offsets) as host:
             host.until(lambda host=host: len(of(host, f"{db.name}.t")) == 3)
         assert {row["id"] for row in of(host, f"{db.name}.t")} == {1, 2, 3}
@@ -310,6 +315,33 @@ def test_initial_only_ends_with_the_snapshot(db, run):
         while host.step() != "drained":
             pass
     assert len(host.mirror[f"{db.name}.t"]) == 1000
+
+
+def test_a_mode_by_its_keys_reads_at_every_start_and_ends(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    db.sql("INSERT INTO t VALUES (1)")
+    config = db.config(
+        snapshot_mode="configuration_based",
+        snapshot_mode_configuration_based_snapshot_data="true",
+    )
+    offsets = None
+    for count in (1, 2):
+        with run(config, offsets=offsets) as host:
+            while host.step() != "drained":
+                pass
+        assert len(host.mirror[f"{db.name}.t"]) == count
+        offsets = host.task.offsets
+        db.sql("INSERT INTO t VALUES (%s)", count + 1)
+
+
+def test_recovery_follows_the_log_from_now_on(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    db.sql("INSERT INTO t VALUES (1)")
+    with run(db.config(snapshot_mode="recovery")) as host:
+        host.settled(db)
+        db.sql("INSERT INTO t VALUES (2)")
+        host.until(lambda: of(host, f"{db.name}.t"))
+    assert [row["id"] for row in of(host, f"{db.name}.t")] == [2]
 
 
 def test_the_offset_moves_while_only_others_change(db, run):

@@ -86,7 +86,19 @@ def test_a_huge_transaction_comes_in_pieces_and_is_gone_on_with_in_its_middle(da
     assert grown < 200_000, f"{grown} KiB"
 
 
-def test_a_slot_that_is_gone_is_an_error_or_all_is_read_again(database, follow):
+BASED = "snapshot_mode_configuration_based_"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"snapshot_mode": "when_needed"},
+        {"snapshot_mode": "configuration_based", f"{BASED}start_stream": "true",
+         f"{BASED}snapshot_on_data_error": "true"},
+    ],
+    ids=["when_needed", "configuration_based"],
+)  # fmt: skip
+def test_a_slot_that_is_gone_is_an_error_or_all_is_read_again(database, follow, keys):
     database.sql(TABLE, "INSERT INTO t VALUES (1, 1)")
     with follow() as reader:
         reader.take(1)
@@ -96,7 +108,7 @@ def test_a_slot_that_is_gone_is_an_error_or_all_is_read_again(database, follow):
     with pytest.raises(RemoteError) as caught, follow(offsets) as reader:
         reader.take(1)
     assert caught.value.code == "cdc.slot_lost"
-    with follow(offsets, snapshot_mode="when_needed") as reader:
+    with follow(offsets, **keys) as reader:
         assert ids(reader.take(2)) == [1, 2]
         database.sql("INSERT INTO t VALUES (3, 3)")
         assert ids(reader.take(1)) == [3]

@@ -98,6 +98,5 @@ def test_messages_name_the_types_in_their_schemas(database, follow):
 def named(schema):
     """The type, name and version of the schema of each field."""
     return {
-        one["field"]: (one["type"], one.get("name"), one.get("version"))
-        for one in schema["fields"]
+        one["field"]: (one["type"], one.get("name"), one.get("version")) for one in schema["fields"]
     }
