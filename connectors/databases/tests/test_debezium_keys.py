@@ -77,7 +77,9 @@ provide.transaction.metadata query.fetch.size retriable.restart.connector.wait.m
 schema.name.adjustment.mode signal.enabled.channels signal.poll.interval.ms
 skip.messages.without.change skipped.operations snapshot.delay.ms snapshot.fetch.size
 snapshot.include.collection.list snapshot.locking.mode.custom.name snapshot.max.threads
-snapshot.mode.configuration.based.snapshot.data snapshot.mode.custom.name snapshot.query.mode
+snapshot.mode.configuration.based.snapshot.data snapshot.mode.configuration.based.start.stream
+snapshot.mode.configuration.based.snapshot.on.data.error snapshot.mode.custom.name
+snapshot.query.mode
 sourceinfo.struct.maker statistics.metrics.enabled streaming.delay.ms tombstones.on.delete
 topic.naming.strategy topic.prefix errors.max.retries notification.enabled.channels
 openlineage.integration.enabled column.exclude.list column.include.list

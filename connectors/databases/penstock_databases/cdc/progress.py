@@ -16,9 +16,21 @@ same rows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from penstock_databases.cdc.snapshot_marks import (
+    FIRST,
+    FIRST_OF_TABLE,
+    INCREMENTAL,
+    LAST,
+    LAST_OF_TABLE,
+    READ,
+    snapshot_marks,
+)
 
 Key: TypeAlias = "tuple[Any, ...]"
 """Values of a key's columns, in the key's order."""
@@ -67,6 +79,7 @@ class Work(Generic[T]):
             place.
         columns: Columns of the key by which it is read, where they can change meanwhile.
         condition: SQL that the rows meet that are read; empty: all.
+        incremental: A signal asked for it: it is no part of a snapshot that has an end.
     """
 
     table: T
@@ -75,6 +88,7 @@ class Work(Generic[T]):
     keep: bool = False
     columns: tuple[str, ...] = ()
     condition: str = ""
+    incremental: bool = False
 
 
 @dataclass(slots=True)
@@ -86,12 +100,14 @@ class Progress(Generic[T, P]):
         windows: Chunks that the log has not passed.
         paused: No chunk is begun until this is taken back, or nothing is left to read.
         signals: How far channels of signals were read, by their names.
+        started: Rows of the snapshot were given; those of signals are none of it.
     """
 
     work: dict[T, Work[T]] = field(default_factory=dict)
     windows: list[Window[T, P]] = field(default_factory=list)
     paused: bool = False
     signals: dict[str, Any] = field(default_factory=dict)
+    started: bool = False
 
     @property
     def running(self) -> bool:
@@ -109,6 +125,7 @@ class Progress(Generic[T, P]):
         keep: bool = False,
         condition: str = "",
         anew: bool = False,
+        incremental: bool = False,
     ) -> None:
         """Take tables that are to be read, from their beginning. Of one that is being read already,
         the rows that meet either condition are.
@@ -118,15 +135,18 @@ class Progress(Generic[T, P]):
             keep: No change may be left out.
             condition: SQL that the rows meet that are read; empty: all.
             anew: Their work was forgotten just now, for this: a pause stays.
+            incremental: A signal asks for them.
         """
         self.paused = self.paused and (anew or bool(self.work))
+        self.started = self.started and (anew or bool(self._of_snapshot()))
         for table in tables:
             was = self.work.get(table)
-            if was is None:
-                self.work[table] = Work(table, keep=keep, condition=condition)
-            else:
-                either = _either(was.condition, condition)
-                self.work[table] = Work(table, keep=keep or was.keep, condition=either)
+            made = Work(table, keep=keep, condition=condition, incremental=incremental)
+            if was is not None:
+                made.keep = keep or was.keep
+                made.condition = _either(was.condition, condition)
+                made.incremental = incremental and was.incremental
+            self.work[table] = made
 
     def reads_all(self, table: T) -> bool:
         """Return whether a table is to be read, or being read, and all of its rows."""
@@ -154,6 +174,33 @@ class Progress(Generic[T, P]):
             work = self.work[window.table]
             work.last, work.begun = window.upto, True
             work.keep = work.keep or not window.exact
+
+    def marks(
+        self, window: Window[T, P], count: int, *, done: bool, follow: Callable[[T], bool]
+    ) -> pa.Array:
+        """Return the marks of rows that are `given` next.
+
+        Args:
+            window: Where they are from.
+            count: How many.
+            done: They are the table's last.
+            follow: Whether a table that is to be read has rows.
+        """
+        work = self.work[window.table]
+        if work.incremental:
+            return pa.repeat(pa.scalar(INCREMENTAL), count)
+        first = last = READ
+        if not work.begun:
+            first = FIRST_OF_TABLE if self.started else FIRST
+        if done:
+            others = (one for one in self._of_snapshot() if one is not work)
+            more = any(one.begun or follow(one.table) for one in others)
+            last = LAST_OF_TABLE if more else LAST
+        self.started = self.started or count > 0
+        return snapshot_marks(count, first, last)
+
+    def _of_snapshot(self) -> list[Work[T]]:
+        return [work for work in self.work.values() if not work.incremental]
 
     def passed(self, number: int) -> None:
         """Close windows that the log was read past. The window of a table that is read in one go

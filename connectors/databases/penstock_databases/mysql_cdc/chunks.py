@@ -142,10 +142,11 @@ class TableChunk(Chunk[TableName, Place]):
         where, values = self._where(names, None)
         sql = (
             f"SELECT {_selected(keys)} FROM {self._rows_of(found)}{where} "  # noqa: S608 - quoted
-            f"ORDER BY {', '.join(names)} LIMIT 1 OFFSET {self.size - 1}"
+            f"ORDER BY {', '.join(names)} LIMIT 2 OFFSET {self.size - 1}"
         )
         found_rows = [rows for rows in read(connection, sql, values, keys) if rows.num_rows]
-        return key_of(found_rows[0], 0, keys) if found_rows else None
+        beyond = sum(rows.num_rows for rows in found_rows) > 1  # else it ends with the table
+        return key_of(found_rows[0], 0, keys) if beyond else None
 
     def _pieces(
         self, connection: MysqlConnection, found: Shape, keys: tuple[Column, ...], place: Place,

@@ -399,14 +399,16 @@ def _ended(counter: TransactionCounter, stamp: int) -> list[Boundary]:
 # ── batches that are not rows of the log ─────────────────────────────────────────────────────────
 
 
-def snapshot_batch(table: Table, rows: pa.RecordBatch, stamp: int, place: Place) -> Batch:
-    """Return rows of a chunk, which was read at a place in the log."""
+def snapshot_batch(
+    table: Table, rows: pa.RecordBatch, stamp: int, place: Place, marks: pa.Array
+) -> Batch:
+    """Return rows of a chunk, which was read at a place in the log, with their marks."""
     columns = [*rows.columns, *snapshot_columns(rows.num_rows, stamp)]
     if BEFORE in table.schema.names:
         columns.append(pa.nulls(rows.num_rows, table.schema.field(BEFORE).type))
     if table.has_origins:
         name, kind = (table.database, table.name), table.schema.field(SOURCE).type
-        columns.append(snapshot_origins(name, place, rows.num_rows, kind))
+        columns.append(snapshot_origins(name, place, marks, kind))
     made = pa.RecordBatch.from_arrays(columns, schema=table.schema)
     return Batch(made, dataset=table.dataset, key_columns=table.key)
 

@@ -75,8 +75,9 @@ def to_fields(offset: Offset) -> dict[str, Any]:
             "work": [_work(work) for work in offset.progress.work.values()],
             "windows": [_window(window) for window in offset.progress.windows],
         }
-        if offset.progress.paused:
-            fields["snapshot"]["paused"] = True
+        for name in ("paused", "started"):
+            if getattr(offset.progress, name):
+                fields["snapshot"][name] = True
     return fields
 
 
@@ -93,6 +94,7 @@ def from_fields(fields: Mapping[str, Any]) -> Offset:
             work = _read_work(one)
             progress.work[work.table] = work
         progress.paused = bool(snapshot.get("paused"))
+        progress.started = bool(snapshot.get("started"))
         progress.signals = dict(fields.get("signals") or {})
         progress.windows = [_read_window(one) for one in snapshot.get("windows") or []]
         place = Place(
@@ -144,6 +146,8 @@ def _work(work: Work[TableName]) -> dict[str, Any]:
         fields["keep"] = True
     if work.condition:
         fields["condition"] = work.condition
+    if work.incremental:
+        fields["incremental"] = True
     return fields
 
 
@@ -154,6 +158,7 @@ def _read_work(fields: Mapping[str, Any]) -> Work[TableName]:
         bool(fields.get("begun")),
         bool(fields.get("keep")),
         condition=str(fields.get("condition") or ""),
+        incremental=bool(fields.get("incremental")),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock_databases.cdc.snapshot_marks import STREAMED
 from penstock_databases.cdc.transactions import with_transactions
 from penstock_databases.mysql_cdc.position import Place
 from penstock_databases.mysql_cdc.statements import TableName
@@ -71,20 +72,24 @@ def log_origins(
         "row": pa.array(row_of).cast(pa.int32()),
         "thread": pa.array([one if one >= 0 else None for one in thread], pa.int64()).take(take),
     }
-    return _struct(table, "false", columns, len(event_of), ORIGIN_TYPE)
+    marks = pa.repeat(pa.scalar(STREAMED), len(event_of))
+    return _struct(table, marks, columns, ORIGIN_TYPE)
 
 
 def snapshot_origins(
-    table: TableName, place: Place, count: int, kind: pa.StructType
+    table: TableName, place: Place, marks: pa.Array, kind: pa.StructType
 ) -> pa.StructArray:
-    """Return where rows are from that were read of a table as it was at a place."""
+    """Return where rows are from that were read of a table as it was at a place; with their marks
+    (`cdc.snapshot_marks`).
+    """
+    count = len(marks)
     columns = {
         "server_id": pa.repeat(pa.scalar(0, pa.int64()), count),
         "file": pa.repeat(place.file, count),
         "pos": pa.repeat(pa.scalar(place.pos, pa.int64()), count),
         "row": pa.repeat(pa.scalar(0, pa.int32()), count),
     }
-    return _struct(table, "true", columns, count, kind)
+    return _struct(table, marks, columns, kind)
 
 
 def with_places(origins: pa.StructArray, transactions: pa.Array) -> pa.StructArray:
@@ -95,15 +100,15 @@ def with_places(origins: pa.StructArray, transactions: pa.Array) -> pa.StructArr
 
 
 def _struct(
-    table: TableName,
-    snapshot: str,
-    columns: dict[str, pa.Array],
-    count: int,
-    kind: pa.StructType,
+    table: TableName, marks: pa.Array, columns: dict[str, pa.Array], kind: pa.StructType
 ) -> pa.StructArray:
     database, name = table
-    texts = {"snapshot": snapshot, "db": database, "table": name}
-    columns |= {key: pa.repeat(text, count) for key, text in texts.items()}
+    count = len(marks)
+    columns |= {
+        "snapshot": marks,
+        "db": pa.repeat(database, count),
+        "table": pa.repeat(name, count),
+    }
     return pa.StructArray.from_arrays(
         [columns.get(field.name, pa.nulls(count, field.type)) for field in kind],
         fields=list(kind),

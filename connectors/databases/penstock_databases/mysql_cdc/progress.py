@@ -31,7 +31,13 @@ class TableProgress(Progress[TableName, Place]):
         for work in list(self.work.values()):
             if work.begun and work.last is None:
                 self.forget(work.table)
-                self.add([work.table], keep=work.keep, condition=work.condition, anew=True)
+                self.add(
+                    [work.table],
+                    keep=work.keep,
+                    condition=work.condition,
+                    anew=True,
+                    incremental=work.incremental,
+                )
 
     def inexact(self, place: Place) -> None:
         """Take the windows to another server, where places are others: they end at this one."""

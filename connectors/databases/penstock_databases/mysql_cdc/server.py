@@ -25,6 +25,7 @@ from penstock_databases.mysql_cdc.progress import TableProgress
 from penstock_databases.mysql_cdc.statements import TableName
 from penstock_databases.mysql_cdc.stream import Dump, purged
 from penstock_databases.mysql_cdc.tables import Tables
+from penstock_databases.names import MYSQL
 
 _LOG = logging.getLogger(__name__)
 
@@ -285,6 +286,7 @@ class Origin:
         keep: bool = False,
         condition: str = "",
         anew: bool = False,
+        incremental: bool = False,
     ) -> None:
         """Plan to read tables, from their beginning.
 
@@ -294,11 +296,26 @@ class Origin:
             keep: Rows of them were given before: no change of theirs may be left out.
             condition: SQL that the rows meet that are read; empty: all.
             anew: Their work was forgotten just now, for this: a pause stays.
+            incremental: A signal asks for them.
         """
         for name in tables:
             partial = ".".join(name) in self._config.snapshot_statements
             inexact = keep or partial or not self.exact
-            progress.add([name], keep=inexact, condition=condition, anew=anew)
+            progress.add(
+                [name], keep=inexact, condition=condition, anew=anew, incremental=incremental
+            )
+
+    def has_rows(self, table: TableName) -> bool:
+        """Return whether a table has rows now; one that is read by a statement may have some."""
+        if ".".join(table) in self._config.snapshot_statements:
+            return True
+        name = TableId(table[1], catalog=table[0]).sql(MYSQL)
+        try:
+            return bool(self.link.asked(f"SELECT 1 FROM {name} LIMIT 1"))  # noqa: S608 - quoted
+        except ConnectorError as error:
+            if error.code != "sql.no_table":
+                raise
+            return False
 
     def beginning(self, *, again: bool = False) -> Offset:
         """Return where to begin when there is no offset.

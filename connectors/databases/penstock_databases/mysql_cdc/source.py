@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import pyarrow as pa
 
 from penstock_connector import (
     Batch,
@@ -19,6 +20,7 @@ from penstock_connector import (
     RetriableError,
     Source,
 )
+from penstock_databases.cdc.chunks import Piece
 from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
 from penstock_databases.cdc.signal_channels import SignalChannels
@@ -397,13 +399,23 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         if piece is None:
             self._progress.forget(chunk.table)
             return True
-        table = self._tables.of_shape(piece.shape)
+        table, rows = self._tables.of_shape(piece.shape), piece.rows
+        marks = self._marks(piece)
         self._progress.given(piece.window, done=piece.done)
-        if piece.rows.num_rows:
-            place = piece.window.place
-            self._ready.append(snapshot_batch(table, piece.rows, piece.stamp, place))
+        if rows.num_rows:
+            batch = snapshot_batch(table, rows, piece.stamp, piece.window.place, marks)
+            self._ready.append(batch)
         self._announce()
         return True
+
+    def _marks(self, piece: Piece[TableName, Place]) -> pa.Array:
+        """Return which rows are the first and the last; only envelopes tell it."""
+        count = piece.rows.num_rows
+        if not self.config.wraps:
+            return pa.nulls(count, pa.string())
+        return self._progress.marks(
+            piece.window, count, done=piece.done, follow=self._origin.has_rows
+        )
 
     # ── statements and signals ───────────────────────────────────────────────────────────────────
 
@@ -431,8 +443,11 @@ class MysqlCdc(Source[MysqlCdcConfig]):
                     ".".join(old),
                     ".".join(new),
                 )
-            if self._progress.forget(old) is not None and self._tables.meant(*new):
-                self._origin.add_tables(self._progress, [new], anew=True)
+            work = self._progress.forget(old)
+            if work is not None and self._tables.meant(*new):
+                self._origin.add_tables(
+                    self._progress, [new], anew=True, incremental=work.incremental
+                )
         self._announce()
 
     def _truncated(self, name: TableName, statement: Statement, follower: Follower) -> None:
@@ -443,9 +458,13 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         )
         work = self._progress.forget(name)
         if work is not None or ahead:
-            condition = work.condition if work is not None else ""
+            was = work or Work(name)
             self._origin.add_tables(
-                self._progress, [name], condition=condition, anew=work is not None
+                self._progress,
+                [name],
+                condition=was.condition,
+                anew=work is not None,
+                incremental=was.incremental,
             )
         if work is not None and not work.begun:
             return  # nothing of it was given
@@ -487,7 +506,9 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._announce()
 
     def _read_again(self, table: TableName, condition: str) -> None:
-        self._origin.add_tables(self._progress, [table], keep=True, condition=condition)
+        self._origin.add_tables(
+            self._progress, [table], keep=True, condition=condition, incremental=True
+        )
 
     # ── the task ─────────────────────────────────────────────────────────────────────────────────
 

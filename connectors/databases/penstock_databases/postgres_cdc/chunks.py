@@ -124,11 +124,11 @@ class TableChunk(Chunk[int, Moment]):
         self, connection: PostgresqlConnection, table: Published, shape: RowShape
     ) -> Key | None:
         """Return the key that the chunk ends with; None when it ends with the table."""
-        found = f"{self._select(table, shape, shape.key)} LIMIT 1 OFFSET {self.size - 1:d}"
+        found = f"{self._select(table, shape, shape.key)} LIMIT 2 OFFSET {self.size - 1:d}"
         with telling(connection.target):
             data, count = CopyOut(connection, self._copy(connection, found, self.after)).take(2)
         columns = parsed(data, len(shape.key))
-        return tuple(str(column[0]) for column in columns) if count else None
+        return tuple(str(column[0]) for column in columns) if count > 1 else None
 
     def _pieces(
         self,
@@ -142,10 +142,9 @@ class TableChunk(Chunk[int, Moment]):
         with telling(connection.target):
             copy = CopyOut(connection, self._copy(connection, sql, self.after, self.upto))
         after, exact, ended = self.after, not self.work.keep, False
-        most = self.size if self.whole else self.size + 1  # one more: to its end
         while not ended:
             with telling(connection.target):
-                data, count = copy.take(most)
+                data, count = copy.take(self.size)
             ended = copy.ended
             columns = parsed(data, len(shape.fields))
             arrays = [
@@ -219,26 +218,31 @@ class CopyOut:
         self._where = connection.target
         self._server: Any = connection.driver.pgconn
         self.ended = False
+        self._held: bytes | None = None
         self._server.send_query(statement.encode())
         result = self._result()
         if result.status != pq.ExecStatus.COPY_OUT:
             self._fail(result)
 
     def take(self, most: int) -> tuple[bytes, int]:
-        """Return the next rows as CSV, and how many: most, unless they end or are large."""
-        parts: list[bytes] = []
+        """Return the next rows as CSV, and how many: most, unless they end or are large. The row
+        behind them is held: so their end is known with the last of them.
+        """
+        parts = [] if self._held is None else [self._held]
+        self._held = None
         add, get = parts.append, self._server.get_copy_data
-        size = 0
-        while len(parts) < most and size < PIECE_BYTES:
+        size = sum(map(len, parts))
+        while not self.ended and self._held is None:
             length, data = get(1)
-            if length > 0:
+            if length == 0:
+                self._wait()
+            elif length < 0:
+                self._finish()
+            elif len(parts) >= most or size >= PIECE_BYTES:
+                self._held = bytes(data)
+            else:
                 add(bytes(data))
                 size += length
-            elif length == 0:
-                self._wait()
-            else:
-                self._finish()
-                break
         return b"".join(parts), len(parts)
 
     def _finish(self) -> None:

@@ -12,6 +12,8 @@ while tables are still read:
     {"todo": [[16384, false]],                  tables that are not begun; true: given before;
                                                 and a condition, where only some rows are read
      "paused": true,                            no chunk is begun
+     "started": true,                           rows of it were given
+     "incremental": [16384],                    tables that a signal asked for
      "work": [16390, false, ["id"], ["41"]],    one that is: by which key, and how far; or several
      "windows": [[16390, null, ["41"], "735:735:", "0/16B3748", false]], "pending": [736]}
 """
@@ -117,7 +119,7 @@ def _progress_offset(progress: TableProgress) -> dict[str, Any]:
         for work in progress.work.values()
         if work.begun
     ]
-    found = {
+    found: dict[str, Any] = {
         "todo": [
             [work.table, work.keep, *_condition(work)]
             for work in progress.work.values()
@@ -131,7 +133,11 @@ def _progress_offset(progress: TableProgress) -> dict[str, Any]:
         ],
         "pending": sorted(progress.pending),
     }  # fmt: skip
-    return found | {"paused": True} if progress.paused else found
+    for name in ("paused", "started"):
+        if getattr(progress, name):
+            found[name] = True
+    incremental = [work.table for work in progress.work.values() if work.incremental]
+    return found | {"incremental": incremental} if incremental else found
 
 
 def _condition(work: Work[int]) -> list[str]:
@@ -166,7 +172,10 @@ def progress_of(offset: Mapping[str, Any]) -> TableProgress:
         )
     for table, again, *condition in snapshot.get("todo", ()):
         progress.add([int(table)], keep=bool(again), condition="".join(condition))
+    for table in snapshot.get("incremental", ()):
+        progress.work[int(table)].incremental = True
     progress.paused = bool(snapshot.get("paused"))
+    progress.started = bool(snapshot.get("started"))
     progress.signals = dict(offset.get("signals") or {})
     progress.pending = {int(xid) for xid in snapshot.get("pending", ())}
     return progress

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from penstock_connector.tables.names import TableId
+from penstock_databases.cdc.snapshot_marks import STREAMED
 from penstock_databases.cdc.transactions import (
     TRANSACTION,
     TransactionPlace,
@@ -65,20 +66,23 @@ class TableOrigin:
         columns = {"txId": pa.array(xids, pa.int64()), "lsn": pa.array(lsns, pa.int64())}
         columns["sequence"] = pa.array(sequence, pa.string())
         columns[TRANSACTION] = transaction_column(list(places))
-        return self._struct("false", columns, len(changes))
+        return self._struct(pa.repeat(pa.scalar(STREAMED), len(changes)), columns)
 
-    def of_snapshot(self, lsn: int, count: int) -> pa.StructArray:
-        """Return where rows are from that were read of the table as it was at a place."""
-        lsns = pa.repeat(pa.scalar(lsn, pa.int64()), count)
-        return self._struct("true", {"lsn": lsns}, count)
+    def of_snapshot(self, lsn: int, marks: pa.Array) -> pa.StructArray:
+        """Return where rows are from that were read of the table as it was at a place; with their
+        marks (`cdc.snapshot_marks`).
+        """
+        lsns = pa.repeat(pa.scalar(lsn, pa.int64()), len(marks))
+        return self._struct(marks, {"lsn": lsns})
 
-    def _struct(self, snapshot: str, columns: dict[str, pa.Array], count: int) -> pa.StructArray:
+    def _struct(self, marks: pa.Array, columns: dict[str, pa.Array]) -> pa.StructArray:
+        count = len(marks)
         texts = {
-            "snapshot": snapshot,
             "db": self.database,
             "schema": self.table.schema,
             "table": self.table.name,
         }
+        columns["snapshot"] = marks
         columns |= {name: pa.repeat(text, count) for name, text in texts.items()}
         return pa.StructArray.from_arrays(
             [columns.get(field.name, pa.nulls(count, field.type)) for field in self.kind],

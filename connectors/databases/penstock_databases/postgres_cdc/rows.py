@@ -92,10 +92,14 @@ class RowShape:
             arrays.append(origins)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*self.fields, *reserved]))
 
-    def snapshot_batch(self, rows: pa.RecordBatch, stamp: int, lsn: int) -> pa.RecordBatch:
-        """Return rows that were read at a time, as they were at a place in the log."""
+    def snapshot_batch(
+        self, rows: pa.RecordBatch, stamp: int, lsn: int, marks: pa.Array
+    ) -> pa.RecordBatch:
+        """Return rows that were read at a time, as they were at a place in the log, with their
+        marks.
+        """
         count, origin = rows.num_rows, self.origin
-        origins = None if origin is None else origin.of_snapshot(lsn, count)
+        origins = None if origin is None else origin.of_snapshot(lsn, marks)
         ops, stamps = snapshot_columns(count, stamp)
         return self.batch(rows.columns, ops, stamps, origins=origins)
 

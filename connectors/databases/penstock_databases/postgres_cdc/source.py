@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from penstock_connector import ApplyAction, Batch, Dataset, Partition, RetriableError, Source
+from penstock_databases.cdc.chunks import Piece
 from penstock_databases.cdc.envelopes import Envelopes
 from penstock_databases.cdc.progress import Key, Work
 from penstock_databases.cdc.signal_channels import SignalChannels
@@ -343,20 +344,37 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         if piece is None:
             self._progress.forget(chunk.table)
             if isinstance(chunk, TableChunk) and chunk.rekeyed:
-                condition = chunk.work.condition
-                self._progress.add([chunk.table], keep=True, condition=condition, anew=True)
+                self._progress.add(
+                    [chunk.table],
+                    keep=True,
+                    condition=chunk.work.condition,
+                    anew=True,
+                    incremental=chunk.work.incremental,
+                )
             self._settling = True
             return True
+        rows, shape = piece.rows, piece.shape
+        marks = self._marks(piece)
         self._progress.given(piece.window, done=piece.done)
         self._progress.settle(piece.window.place)
-        rows, shape = piece.rows, piece.shape
         if rows.num_rows:
-            made = shape.snapshot_batch(rows, piece.stamp, piece.window.place.number)
+            made = shape.snapshot_batch(rows, piece.stamp, piece.window.place.number, marks)
             self._ready.append(self._batch(shape, made, offset=True))
         else:
             self._ready.append(self._batch(offset=True))
         stream.tell(ask=True)
         return True
+
+    def _marks(self, piece: Piece[int, Moment]) -> pa.Array:
+        """Return which rows are the first and the last; only envelopes tell it."""
+        count = piece.rows.num_rows
+        if not self.config.wraps:
+            return pa.nulls(count, pa.string())
+
+        def has_rows(table: int) -> bool:
+            return self._tables.has_rows(self._sessions.side(), table)
+
+        return self._progress.marks(piece.window, count, done=piece.done, follow=has_rows)
 
     def _do_by_the_clock(self, stream: Stream, now: float) -> None:
         if self._changes.inside or self._changes.rows:

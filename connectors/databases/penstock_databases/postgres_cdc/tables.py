@@ -10,12 +10,13 @@ import json
 import logging
 from collections.abc import Collection, Iterable
 
-from penstock_connector import ConfigError
+from penstock_connector import ConfigError, SchemaError
 from penstock_connector.tables.names import TableId
 from penstock_databases.cdc.signal_table import creation_of
 from penstock_databases.cdc.signals import Signal, obey_signal
 from penstock_databases.cdc.snapshot_statements import SnapshotStatement
 from penstock_databases.dialect import Connection
+from penstock_databases.names import POSTGRESQL
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.origins import ORIGIN_TYPE
 from penstock_databases.postgres_cdc.pgoutput import Message, Relation
@@ -135,6 +136,24 @@ class Tables:
         """Leave out no change of tables of which a statement reads only some rows."""
         self.progress.keep_all([oid for oid in self.progress.work if self.statement_of(oid)])
 
+    def has_rows(self, connection: Connection, oid: int) -> bool:
+        """Return whether a table that is to be read has rows now; one that is read by a statement
+        may have some.
+        """
+        found = self._published.get(oid)
+        if found is None or self.statement_of(oid):
+            return found is not None
+        name = found.table.sql(POSTGRESQL)
+        condition = f" WHERE {found.rows.replace('%', '%%')}" if found.rows else ""
+        only = "" if found.parted else "ONLY "
+        try:
+            sql = f"SELECT 1 FROM {only}{name} t{condition} LIMIT 1"  # noqa: S608 - quoted names
+            return bool(connection.execute(sql))
+        except SchemaError as error:
+            if error.code != "sql.no_table":
+                raise
+            return False
+
     def statement_of(self, oid: int) -> SnapshotStatement | None:
         """Return what is read in place of a table; None: the table."""
         found = self._published.get(oid)
@@ -172,7 +191,7 @@ class Tables:
             if str(found.table) in wanted:
                 wanted.discard(str(found.table))
                 if not self.progress.reads_all(oid):
-                    self.progress.add([oid], keep=True)
+                    self.progress.add([oid], keep=True, incremental=True)
         if wanted:
             _log.warning("a signal names tables that are not followed: %s", sorted(wanted)[:10])
 
@@ -194,7 +213,7 @@ class Tables:
             _log.info("signal: %s", obey_signal(signal, self.progress, tables, self._read_again))
 
     def _read_again(self, oid: int, condition: str) -> None:
-        self.progress.add([oid], keep=True, condition=condition)
+        self.progress.add([oid], keep=True, condition=condition, incremental=True)
 
     def _tell_signals(self, tables: Collection[str]) -> None:
         """Tell once of a table of signals that is not in the log."""

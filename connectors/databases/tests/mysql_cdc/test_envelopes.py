@@ -68,7 +68,7 @@ def test_the_source_is_the_place_of_the_event_in_the_log(db, run):
     assert gtids <= {info.split()[-1].strip("'") for *_, info in logged if info}
     session = db.sql("SELECT CONNECTION_ID()")[0][0]
     assert source["thread"] == (session if db.is_mysql else None)
-    assert (read["source"]["snapshot"], source["snapshot"]) == ("true", "false")
+    assert (read["source"]["snapshot"], source["snapshot"]) == ("last", "false")
     assert read["source"]["file"]
 
 

@@ -73,7 +73,7 @@ def test_the_source_is_the_place_of_the_change_in_the_log(database, follow):
     assert sources[2]["txId"] > xid
     last = [int(json.loads(source["sequence"])[0]) for source in sources]
     assert last[0] == last[1] < last[2] <= places[2], "behind the transaction before"
-    assert (read["source"]["snapshot"], read["source"]["txId"]) == ("true", None)
+    assert (read["source"]["snapshot"], read["source"]["txId"]) == ("last", None)
     assert lsn_of(start) < read["source"]["lsn"] <= places[0]
 
 
