@@ -4,6 +4,7 @@ that appear are handled as `schema.evolution` says.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -237,3 +238,45 @@ def test_a_column_that_appears_is_handled_as_the_policy_says(shop: Shop, tmp_pat
     assert shop.target("goods_fail") == before
     assert shop.target("goods_ignore") == {2: {"id": 2, "name": "hammer"}}
     assert shop.target("goods_evolve") == shop.source("goods")
+
+
+@pytest.mark.parametrize("unwraps", [False, True])
+def test_begins_and_ends_of_transactions_come_beside_changes(
+    shop: Shop, tmp_path: Path, unwraps: bool
+) -> None:
+    """The transform that takes rows out of envelopes leaves them as they are."""
+    shop.sql("CREATE TABLE goods (id INT PRIMARY KEY, at DATETIME(6))")
+    shop.sql("INSERT INTO goods VALUES (1, '2024-02-29 12:00:00.123456')")
+    source = {
+        **shop.changes,
+        "output.format": "debezium",
+        "topic.prefix": "at",
+        "provide.transaction.metadata": "true",
+        "time.precision.mode": "adaptive",
+    }
+    sink = {
+        "connector.class": "file-sink",
+        "file": str(tmp_path / "${topic}.jsonl"),
+        "format": "jsonl",
+    }
+    transforms = [{"name": "unwrap", "type": "ExtractNewRecordState"}] if unwraps else []
+
+    def rows(dataset: str) -> list[dict[str, Any]]:
+        file = tmp_path / f"{dataset}.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def ends() -> list[object]:
+        found = [one for one in rows("at.transaction") if one["status"] == "END"]
+        return [one["data_collections"] for one in found]
+
+    document = {"source": source, "transforms": transforms, "sink": sink}
+    module = "penstock.cli" if unwraps else PLAIN
+    with Pipeline(tmp_path, document, module).running() as process:
+        process.wait_for(lambda: rows("at.shop.goods"), SOON, "the row that is read")
+        shop.sql("INSERT INTO goods VALUES (2, NULL)", "INSERT INTO goods VALUES (3, NULL)")
+        process.wait_for(ends, SOON, "the end of the transaction of two rows")
+        process.stop()
+        ended(process)
+    assert ends() == [[{"data_collection": "shop.goods", "event_count": 2}]]
+    first = rows("at.shop.goods")[0]
+    assert (first if unwraps else first["after"])["at"] == 1_709_208_000_123_456

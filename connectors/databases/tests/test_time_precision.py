@@ -21,6 +21,7 @@ FIELDS = {
     "timetz": (field("c", pa.string(), "timetz"), "17:13:16.5+02"),
     "year": (field("c", pa.int32(), "year"), 2018),
 }
+CONNECT = "org.apache.kafka.connect.data."
 MILLIS = 1_529_507_596_120
 DAYS = 17702
 
@@ -34,7 +35,8 @@ EXPECTED = {
         ("Timestamp", MILLIS), ("MicroTimestamp", MILLIS * 1000),
     ],
     "connect": [
-        ("", None), ("Connect", 54_796_120), ("Connect", 54_796_945), ("", None), ("", None),
+        ("", None), ("Time", 54_796_120), ("Time", 54_796_945), ("Timestamp", MOMENT),
+        ("Timestamp", MOMENT),
     ],
     "isostring": [
         ("IsoDate", "2018-06-20Z"), ("IsoTime", "15:13:16.12Z"), ("IsoTime", "15:13:16.945104Z"),
@@ -60,9 +62,9 @@ def made(of, values, mode, digits=6):
     if not name:
         return "", None
     found = typed_time(pa.array(values, of.type), of, mode, digits)
-    assert schema_name(time_field(of, found.type, mode, digits)) == name
-    short = name.removeprefix("io.debezium.time.")
-    return ("Connect" if short.endswith("connect.data.Time") else short), found.to_pylist()
+    named = schema_name(time_field(of, found.type, mode, digits))
+    assert named == ("" if pa.types.is_timestamp(found.type) else name)
+    return name.removeprefix("io.debezium.time.").removeprefix(CONNECT), found.to_pylist()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -89,6 +91,8 @@ def test_long_and_negative_times_and_moments_before_1970_are_exact():
     before = datetime.fromisoformat("1969-12-31T23:59:59.000001")
     assert made(stamps, [before], "isostring")[1] == ["1969-12-31T23:59:59.000001Z"]
     assert made(stamps, [before], "microseconds")[1] == [-999_999]
+    cut = datetime.fromisoformat("1969-12-31T23:59:59")
+    assert made(stamps, [before], "connect")[1] == [cut]
     whole = [datetime.fromisoformat(one) for one in ("2000-01-01", "2000-01-01T10:00")]
     assert made(stamps, whole, "isostring")[1] == ["2000-01-01T00:00:00Z", "2000-01-01T10:00:00Z"]
     assert made(times, ["10:00:00", "00:00:00.100"], "isostring")[1] == ["10:00:00Z", "00:00:00.1Z"]

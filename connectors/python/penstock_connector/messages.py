@@ -52,6 +52,7 @@ from penstock_converters import (
     Run,
     SchemaRefusedError,
 )
+from penstock_converters.connect_schema import TIME
 from penstock_converters.framing import FramedConverter
 from penstock_converters.headers.types import format_header_types, parse_header_types
 from penstock_values.semantic_types import (
@@ -381,7 +382,8 @@ class MessageEncoder:
         """
         bad: list[BadMessage] = []
         dead = self._deletes(rows, bad)
-        data = _struct([rows.column(field.name) for field in self._data], self._data)
+        columns = [_of_type(rows.column(field.name), field.type) for field in self._data]
+        data = _struct(columns, self._data)
         field = _with_name(_value_field(self._data, self._value), self._name)
         values = self._encode(self._value, data, field, dead, bad)
         keys = self._keys_of(rows, bad)
@@ -439,8 +441,8 @@ class MessageEncoder:
     def _keys_of(self, rows: pa.RecordBatch, bad: list[BadMessage]) -> pa.Array:
         none = pa.array(np.zeros(rows.num_rows, bool))
         if KEY in rows.schema.names:
-            key = rows.column(KEY)
             field = _named(self._schema.field(KEY))
+            key = _of_type(rows.column(KEY), field.type)
             if pa.types.is_null(key.type):
                 return pa.nulls(rows.num_rows, pa.binary())
             return self._encode(self._key, key, field, none, bad)
@@ -501,9 +503,15 @@ def _named(field: pa.Field) -> pa.Field:
     return _with_name(field, schema_name(field), version=version)
 
 
+def _of_type(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    return column if column.type == type_ else column.cast(type_)
+
+
 def _with_name(field: pa.Field, name: str, *, version: int | None = None) -> pa.Field:
     if not name:
         return field
+    if name == TIME and field.type == pa.int32():  # converters know it by Arrow's type
+        return field.with_type(pa.time32("ms"))
     metadata = {b"connect.name": json.dumps(name)}
     if version is not None:
         metadata[b"connect.version"] = json.dumps(version)

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from penstock_connector import DataError
 from penstock_connector.tables.types import fraction_digits
+from penstock_converters.connect_schema import TIME, TIMESTAMP
 from penstock_values.semantic_types import semantic_type, with_schema_name
 
 MODES: Final = (
@@ -33,7 +34,8 @@ MODES: Final = (
 )  # fmt: skip
 
 _DEBEZIUM: Final = "io.debezium.time."
-_CONNECT_TIME: Final = "org.apache.kafka.connect.data.Time"
+_CONNECT_TIME: Final = TIME
+_CONNECT_TIMESTAMP: Final = TIMESTAMP
 _CONNECT: Final = "connect"
 _ISO: Final = "isostring"
 _MILLIS: Final = 3
@@ -77,6 +79,8 @@ def time_schema(field: pa.Field, mode: str, digits: int) -> str:
     if pa.types.is_date(kind):
         name = {_CONNECT: "", _ISO: "IsoDate"}.get(mode, "Date")
     elif pa.types.is_timestamp(kind):
+        if mode == _CONNECT and not kind.tz:
+            return _CONNECT_TIMESTAMP
         name = "ZonedTimestamp" if kind.tz else _unit(mode, "Timestamp", digits)
     elif meaning == "time":
         if mode == _CONNECT:
@@ -90,14 +94,16 @@ def time_schema(field: pa.Field, mode: str, digits: int) -> str:
 
 
 def time_field(field: pa.Field, kind: pa.DataType, mode: str, digits: int) -> pa.Field:
-    """Return the field of values that `typed_time` made, which names their schema."""
+    """Return the field of values that `typed_time` made, which names their schema; Kafka Connect's
+    Timestamp has a type of its own here.
+    """
+    if pa.types.is_timestamp(kind):
+        return field.with_type(kind)
     return with_schema_name(pa.field(field.name, kind), time_schema(field, mode, digits))
 
 
 def _unit(mode: str, what: str, digits: int) -> str:
     match mode:
-        case "connect":
-            return ""
         case "isostring":
             return f"Iso{what}"
         case "microseconds":
@@ -165,6 +171,7 @@ def _in_utc(text: str | None) -> str | None:
 
 
 _CONVERTERS: Final[Mapping[str, Callable[[pa.Array], pa.Array]]] = {
+    _CONNECT_TIMESTAMP: lambda column: pc.floor_temporal(column, unit="millisecond"),
     "Year": lambda column: column,
     "Date": lambda column: column.cast(pa.int32()),
     "IsoDate": lambda column: _ended(column.cast(pa.string())),

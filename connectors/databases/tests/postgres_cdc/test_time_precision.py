@@ -73,12 +73,37 @@ def test_a_column_that_gets_more_digits_gets_another_type(database, follow):
     assert found == [SECONDS * 1000 + 500, SECONDS * 1_000_000 + 1]
 
 
-def test_messages_name_the_types_in_their_schemas(database, follow):
+NUMBER = ("int32", None, None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "types", "payload"),
+    [
+        (
+            "adaptive",
+            {"d": ("int32", "io.debezium.time.Date", 1), "n": NUMBER,
+             "ts": ("int64", "io.debezium.time.Timestamp", 1),
+             "t": ("int64", "io.debezium.time.MicroTime", 1)},
+            {"d": 17702, "n": 7, "ts": SECONDS * 1000 + 500, "t": 54_796_945_104},
+        ),
+        (
+            "connect",
+            {"d": ("int32", "org.apache.kafka.connect.data.Date", 1), "n": NUMBER,
+             "ts": ("int64", "org.apache.kafka.connect.data.Timestamp", 1),
+             "t": ("int32", "org.apache.kafka.connect.data.Time", 1)},
+            {"d": 17702, "n": 7, "ts": SECONDS * 1000 + 500, "t": 54_796_945},
+        ),
+    ],
+    ids=["adaptive", "connect"],
+)  # fmt: skip
+def test_messages_name_the_types_in_their_schemas(database, follow, mode, types, payload):
     database.sql(
-        "CREATE TABLE t (d date, ts timestamp(3), n int, PRIMARY KEY (d, n))",
-        "INSERT INTO t VALUES ('2018-06-20', '2018-06-20 15:13:16.5', 7)",
+        "CREATE TABLE t (d date, n int, ts timestamp, t time, PRIMARY KEY (d, n))"
+        if mode == "connect"
+        else "CREATE TABLE t (d date, n int, ts timestamp(3), t time, PRIMARY KEY (d, n))",
+        "INSERT INTO t VALUES ('2018-06-20', 7, '2018-06-20 15:13:16.5', '15:13:16.945104')",
     )
-    with follow(**config("adaptive")) as reader:
+    with follow(**config(mode)) as reader:
         reader.settled()
     ((dataset, batch, _),) = [one for one in reader.batches if one[0].endswith(".t")]
     converter = create_converter("json", {"schemas.enable": "true"}, is_key=False)
@@ -87,12 +112,11 @@ def test_messages_name_the_types_in_their_schemas(database, follow):
     assert not bad
     (key,), (value,) = (encoded.column(name).to_pylist() for name in ("key", "value"))
     key, value = json.loads(key), json.loads(value)
-    types = {"d": ("int32", "io.debezium.time.Date", 1), "n": ("int32", None, None)}
-    assert named(key["schema"]) == types
+    assert named(key["schema"]) == {name: types[name] for name in ("d", "n")}
     assert key["payload"] == {"d": 17702, "n": 7}
     after = next(one for one in value["schema"]["fields"] if one["field"] == "after")
-    assert named(after) == types | {"ts": ("int64", "io.debezium.time.Timestamp", 1)}
-    assert value["payload"]["after"] == {"d": 17702, "ts": SECONDS * 1000 + 500, "n": 7}
+    assert named(after) == types
+    assert value["payload"]["after"] == payload
 
 
 def named(schema):
