@@ -18,10 +18,10 @@ def test_a_window_is_not_closed_while_changes_are_gathered():
     window = Window(TABLE, None, None, Place("log.000001", 100))
     source._progress = TableProgress(windows=[window])
     log = SimpleNamespace(track=SimpleNamespace(number=Place("log.000001", 200).number))
-    source._gathering = SimpleNamespace(count=1)
+    source._gathering = SimpleNamespace(holds=True)
     source._close_windows(log)
     assert source._progress.windows == [window]
-    source._gathering = SimpleNamespace(count=0)
+    source._gathering = SimpleNamespace(holds=False)
     source._close_windows(log)
     assert source._progress.windows == []
 
