@@ -277,3 +277,17 @@ def test_what_the_keys_of_a_mode_mean(keys, reads, again, lost, only):
     )  # fmt: skip
     assert found == (reads, again, lost, only)
     assert config.starts_anew == lost
+
+
+@pytest.mark.parametrize("kind", [MysqlCdc, PostgresCdcSource])
+def test_a_form_offers_only_modes_that_are_taken(kind):
+    def offered(**values):
+        return set(kind.config_type.key_hints(values)[MODE].recommended_values)
+
+    alone = offered()
+    assert alone.isdisjoint({"custom", "configuration_based"})
+    for mode in alone:
+        assert not errors(of_mode(kind, mode))
+    based = {f"{BASED}.start.stream": "true"}
+    assert offered(**based) == alone | {"configuration_based"}
+    assert not errors(of_mode(kind, "configuration_based", start_stream="true"))

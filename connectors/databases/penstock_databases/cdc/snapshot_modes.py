@@ -65,8 +65,10 @@ class SnapshotModeKeys(SignalKeys):
 
     @classmethod
     def key_hints(cls, values: Mapping[str, str]) -> Mapping[str, KeyHint]:
-        """Return which modes a form offers."""
-        return {_PATH: KeyHint(recommended_values=MODES)}
+        """Return which modes a form offers: `configuration_based` where its keys read anything."""
+        based = "true" in {values.get(name, "").strip().lower() for name in (_DATA, _STREAM)}
+        offered = MODES if based else tuple(mode for mode in MODES if mode != _BASED)
+        return {_PATH: KeyHint(recommended_values=offered)}
 
     def check_snapshot_mode(self) -> None:
         """Refuse modes that read nothing, or that only Java has.
