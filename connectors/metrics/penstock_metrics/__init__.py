@@ -2,10 +2,12 @@
 
 - `prometheus_source`   metrics of targets as rows, by scraping
 - `statsd_source`       metrics that applications send, as rows
+- `syslog_source`       messages of syslog, as rows
 - `prometheus_sink`     rows as samples, by remote write
 - `remote_write`        the request of that protocol: series, labels, samples
 - `samples`             rows, or lines of text, as samples
 - `exposition`          the text formats of Prometheus and OpenMetrics
+- `listener`            what others send, by UDP, TCP and TLS, within bounds
 - `rows`                the rows that sources of metrics give
 - `web`                 a request and its answer, within a time and a size
 
@@ -15,8 +17,9 @@
 from penstock_metrics.prometheus_sink import PrometheusSink
 from penstock_metrics.prometheus_source import PrometheusSource
 from penstock_metrics.statsd_source import StatsdSource
+from penstock_metrics.syslog_source import SyslogSource
 
-__all__ = ["CONNECTORS", "PrometheusSink", "PrometheusSource", "StatsdSource"]
+__all__ = ["CONNECTORS", "PrometheusSink", "PrometheusSource", "StatsdSource", "SyslogSource"]
 
-CONNECTORS = (PrometheusSource, StatsdSource, PrometheusSink)
+CONNECTORS = (PrometheusSource, StatsdSource, SyslogSource, PrometheusSink)
 """What the plugin serves."""

@@ -1,7 +1,6 @@
 """`statsd-source`: metrics that applications send, as rows.
 
 - `config`       the keys
-- `receiving`    sockets, and what waits to be read, within bounds
 - `parsing`      lines of StatsD and DogStatsD as columns
 - `aggregation`  what a flush interval came to
 - `source`       the task

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from penstock_connector import key
 from penstock_connector.reach import Reaching
+from penstock_metrics.listener import LEAST_QUEUE, MAX_CONNECTIONS, Place
 from penstock_metrics.remote_write import labels_of
 from penstock_metrics.web import invalid
-
-_MOST_CONNECTIONS: Final = 4096
-_LEAST_QUEUE: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -63,9 +60,9 @@ class StatsdSourceConfig(Reaching):
         labels_of(self.labels)
         if not 0 <= self.listen_port <= 65535:
             raise invalid("listen.port", "must be from 0 to 65535")
-        if not 1 <= self.max_connections <= _MOST_CONNECTIONS:
-            raise invalid("max.connections", f"must be from 1 to {_MOST_CONNECTIONS}")
-        if self.queue_max_bytes < _LEAST_QUEUE:
+        if not 1 <= self.max_connections <= MAX_CONNECTIONS:
+            raise invalid("max.connections", f"must be from 1 to {MAX_CONNECTIONS}")
+        if self.queue_max_bytes < LEAST_QUEUE:
             raise invalid("queue.max.bytes", "must be 64KiB at least: a datagram has so many")
         for path, number in (
             ("flush.interval", self.flush_interval),
@@ -79,6 +76,11 @@ class StatsdSourceConfig(Reaching):
     def require_reach(self) -> None:
         """Refuse an address that may not be named."""
         self.reach.require_host(self.listen_host, "listen.host")
+
+    @property
+    def place(self) -> Place:
+        """Where it listens."""
+        return Place(self.listen_host, self.listen_port, self.protocol == "udp")
 
     def fixed_labels(self) -> dict[str, str]:
         """Return the labels of all rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,6 +85,27 @@ def parse_lines(
         _floats(times.filter(numeric), "0").astype(np.int64),
         bad,
     )
+
+
+class LineBlocks:
+    """Takes a connection apart into blocks of whole lines."""
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._max, self._rest = max_line_bytes, b""
+        self.is_broken = False
+
+    def feed(self, block: bytes) -> Sequence[tuple[bytes, str]]:
+        """Return the lines that are whole now."""
+        lines, _, self._rest = (self._rest + block).rpartition(b"\n")
+        found = [(lines, "")]
+        if len(self._rest) > self._max:  # it becomes a bad row, and its end is not known
+            found.append((self._rest, ""))
+            self.is_broken = True
+        return found
+
+    def end(self) -> Sequence[tuple[bytes, str]]:
+        """Return the last line, which may have no newline."""
+        return [(self._rest, "")]
 
 
 def labels_of_tags(

@@ -8,10 +8,16 @@ import time
 from collections.abc import Sequence
 
 from penstock_connector import Batch, Partition, Source
+from penstock_metrics.listener import (
+    Listener,
+    LossReport,
+    listen_error,
+    listening_socket,
+    receive_error,
+)
 from penstock_metrics.statsd_source.aggregation import Aggregation, raw_rows
 from penstock_metrics.statsd_source.config import StatsdSourceConfig
-from penstock_metrics.statsd_source.parsing import Lines, parse_lines
-from penstock_metrics.statsd_source.receiving import Receiver, listening_socket
+from penstock_metrics.statsd_source.parsing import LineBlocks, Lines, parse_lines
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +35,10 @@ class StatsdSource(Source[StatsdSourceConfig]):
     @classmethod
     def check(cls, config: StatsdSourceConfig) -> None:
         """Listen for a moment."""
-        listening_socket(config).close()
+        try:
+            listening_socket(config.place).close()
+        except OSError as error:
+            raise listen_error("statsd.listen", config.place, error) from None
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Listen."""
@@ -43,16 +52,30 @@ class StatsdSource(Source[StatsdSourceConfig]):
             prometheus_names=config.prometheus_names,
         )
         self._flush_at = time.monotonic() + config.flush_interval
-        self._told = {"datagrams_dropped": 0, "connections_refused": 0, "metrics_dropped": 0}
-        self._receiver = Receiver(config, self._ready.set)
-        _log.info("listening at %s:%d", config.listen_host, self._receiver.port)
+        self._losses = LossReport(self.metrics, "statsd.dropped", _ADVICE)
+        try:
+            self._listener = Listener(
+                config.place,
+                lambda: LineBlocks(config.max_line_bytes),
+                self._ready.set,
+                max_bytes=config.queue_max_bytes,
+                max_connections=config.max_connections,
+            )
+        except OSError as error:
+            raise listen_error("statsd.listen", config.place, error) from None
+        _log.info("listening at %s:%d", config.listen_host, self._listener.port)
 
     def read_batch(self) -> Batch | None:
         """Return what came: each metric, or what an interval came to."""
         self._ready.clear()
-        block = self._receiver.take()
-        lines = self._parsed(block) if block else None
-        self._tell()
+        lines = self._received()
+        self._losses.report(
+            {
+                "datagrams_dropped": self._listener.dropped,
+                "connections_refused": self._listener.refused,
+                "metrics_dropped": self._aggregation.dropped,
+            }
+        )
         now_ms = time.time_ns() // 1_000_000
         if self.config.mode == "raw":
             if lines is None:
@@ -88,13 +111,19 @@ class StatsdSource(Source[StatsdSourceConfig]):
 
     def close(self) -> None:
         """Listen no more."""
-        if hasattr(self, "_receiver"):
-            self._receiver.close()
+        if hasattr(self, "_listener"):
+            self._listener.close()
 
-    def _parsed(self, block: bytes) -> Lines:
+    def _received(self) -> Lines | None:
         config = self.config
+        try:
+            pieces = self._listener.take()
+        except OSError as error:
+            raise receive_error("statsd.failed", config.place, error) from None
+        if not pieces:
+            return None
         lines = parse_lines(
-            block,
+            b"\n".join(piece.data for piece in pieces),
             config.max_line_bytes,
             prometheus_names=config.prometheus_names,
             raw=config.mode == "raw",
@@ -102,24 +131,8 @@ class StatsdSource(Source[StatsdSourceConfig]):
         self.metrics.add("metrics_received_total", lines.table.num_rows)
         return lines
 
-    def _tell(self) -> None:
-        """Say what was dropped since it was said last."""
-        receiver = self._receiver
-        now = {
-            "datagrams_dropped": receiver.dropped,
-            "connections_refused": receiver.refused,
-            "metrics_dropped": self._aggregation.dropped,
-        }
-        for name, count in now.items():
-            more = count - self._told[name]
-            if more:
-                self.metrics.add(f"{name}_total", more)
-                _log.warning("[statsd.dropped] %d more %s: %s", more, name.replace("_", " "),
-                             _WHY[name])  # fmt: skip
-        self._told = now
 
-
-_WHY = {
+_ADVICE = {
     "datagrams_dropped": "rows were not taken in time; raise `queue.max.bytes`",
     "connections_refused": "raise `max.connections`",
     "metrics_dropped": "an interval has too many series or members of sets; raise `max.series`",
