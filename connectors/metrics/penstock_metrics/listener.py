@@ -248,9 +248,12 @@ class Listener:
 
     def _read(self, connection: _Connection) -> None:
         one, framing = connection.socket, connection.framing
-        if connection.greet_until and isinstance(one, ssl.SSLSocket):
-            if not self._greet(connection, one):
-                return
+        if (
+            connection.greet_until
+            and isinstance(one, ssl.SSLSocket)
+            and not self._greet(connection, one)
+        ):
+            return
         for _ in range(_TURN):
             try:
                 block = one.recv(_DATAGRAM)
