@@ -8,6 +8,7 @@
 - `samples`             rows, or lines of text, as samples
 - `exposition`          the text formats of Prometheus and OpenMetrics
 - `listener`            what others send, by UDP, TCP and TLS, within bounds
+- `scrape`              targets that are asked at intervals
 - `rows`                the rows that sources of metrics give
 - `web`                 a request and its answer, within a time and a size
 

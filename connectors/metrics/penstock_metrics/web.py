@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -31,6 +31,7 @@ _HEADER: Final = re.compile(r"([!#$%&'*+\-.^_`~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e]
 _OWN: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect"})
 """Headers by which requests are told apart on a connection."""
 
+_PORTS: Final = {"http": 80, "https": 443}
 _CHUNK: Final = 1 << 16
 _EXCERPT: Final = 300
 _GZIP: Final = 31
@@ -38,17 +39,39 @@ _GZIP: Final = 31
 
 
 @dataclass(frozen=True)
-class WebKeys(Reaching):
-    """Who asks, how long, how much."""
+class ConnectKeys(Reaching):
+    """Where sockets may lead, and how long is waited."""
 
-    headers: tuple[str, ...] = key(
-        (), doc="Headers that are sent along, each as `Name: value`.", group="Request"
-    )
     allowed_addresses: tuple[str, ...] = key(
         (),
         doc="Hosts, addresses and networks that may be requested although they are link-local, or "
         "loopback by another name than `localhost`.",
         group="Request",
+    )
+    request_timeout: float = key(
+        10.0,
+        doc="Longest time of a request, up to the last byte of its answer.",
+        type="duration",
+        group="Limits",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot mean anything."""
+        self.address_policy()
+        if self.request_timeout <= 0:
+            raise invalid("request.timeout", "must be more than 0")
+
+    def address_policy(self) -> AddressPolicy:
+        """Return where sockets may lead."""
+        return AddressPolicy(self.allowed_addresses, code="metrics.address_refused")
+
+
+@dataclass(frozen=True)
+class WebKeys(ConnectKeys):
+    """Who asks."""
+
+    headers: tuple[str, ...] = key(
+        (), doc="Headers that are sent along, each as `Name: value`.", group="Request"
     )
     auth_type: str = key(
         "none",
@@ -65,19 +88,11 @@ class WebKeys(Reaching):
     tls_cert: str = key("", doc="File of a certificate of our own (PEM).", group="TLS")
     tls_key: str = key("", doc="File of its key, when it is not in `tls.cert`.", group="TLS")
     tls_key_password: str = key("", doc="Password of the key.", type="password", group="TLS")
-    request_timeout: float = key(
-        10.0,
-        doc="Longest time of a request, up to the last byte of its answer.",
-        type="duration",
-        group="Limits",
-    )
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
+        super().__post_init__()
         self.request_headers()
-        self.address_policy()
-        if self.request_timeout <= 0:
-            raise invalid("request.timeout", "must be more than 0")
         needs = {
             "basic": {"auth.user": self.auth_user},
             "bearer": {"auth.token": self.auth_token},
@@ -123,10 +138,6 @@ class WebKeys(Reaching):
                     raise invalid("auth.token", "has a character that no header can have")
                 found["Authorization"] = f"Bearer {self.auth_token}"
         return found
-
-    def address_policy(self) -> AddressPolicy:
-        """Return where sockets may lead."""
-        return AddressPolicy(self.allowed_addresses, code="metrics.address_refused")
 
     def tls_context(self) -> ssl.SSLContext:
         """Return how TLS is spoken.
@@ -178,6 +189,18 @@ def address_of(url: str, path: str) -> SplitResult:
             config_path=path,
         )
     return parts
+
+
+def full_urls(targets: Iterable[str], path: str) -> list[str]:
+    """Return the addresses of targets, some of which are `host:port`, or have no path."""
+    full = (one if "://" in one else f"http://{one}" for one in targets)
+    return [url if "/" in url.partition("://")[2] else url + path for url in full]
+
+
+def instance_of(url: str) -> str:
+    """Return host and port of an address."""
+    parts = urlsplit(url)
+    return parts.netloc if parts.port else f"{parts.netloc}:{_PORTS[parts.scheme]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,78 +2,40 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock_connector import BadRow, ConnectorError, DataError
+from penstock_connector import BadRow, DataError
 from penstock_metrics.exposition import ExpositionParser, Parsed
 from penstock_metrics.prometheus_source.config import PrometheusSourceConfig
-from penstock_metrics.rows import SCHEMA, to_rows, types_of
-from penstock_metrics.web import Answer, WebClient, status_error
+from penstock_metrics.rows import to_rows, types_of
+from penstock_metrics.scrape import Target, labels_with
+from penstock_metrics.web import Answer, WebClient, instance_of, status_error
 
 _OPENMETRICS: Final = "application/openmetrics-text"
 _PLAIN: Final = frozenset({"", "text/plain"})
 _ACCEPT: Final = {"Accept": f"{_OPENMETRICS};version=1.0.0,text/plain;version=0.0.4;q=0.5"}
-_PORTS: Final = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class Scrape:
-    """What came of a scrape.
-
-    Attributes:
-        url: The target.
-        at_ms: When it began, in milliseconds since 1970.
-        rows: Its samples, and those about the scrape.
-        bad_rows: Lines that are no samples.
-        error: Why there was no answer, or none that can be used.
-    """
-
-    url: str
-    at_ms: int
-    rows: pa.RecordBatch
-    bad_rows: list[BadRow]
-    error: ConnectorError | None
-
-
-class Target:
-    """Scrapes one target. Used by one thread at a time; `cut` is for others."""
+class PrometheusTarget(Target):
+    """Scrapes one target."""
 
     def __init__(self, url: str, config: PrometheusSourceConfig) -> None:
-        self._url, self._config = url, config
+        super().__init__(url, {**config.fixed_labels(), "instance": instance_of(url)})
+        self._config = config
         self._client = WebClient(url, config, config.response_max_bytes, "targets")
         self._parser = ExpositionParser()
-        parts = urlsplit(url)
-        host = parts.netloc if parts.port else f"{parts.netloc}:{_PORTS[parts.scheme]}"
-        self._own = {**config.fixed_labels(), "instance": host}
 
-    def scrape(self) -> Scrape:
-        """Ask it once; never raises what a target can do wrong."""
-        at_ms, began = time.time_ns() // 1_000_000, time.monotonic()
-        rows, bad, error = SCHEMA.empty_table(), list[BadRow](), None
-        try:
-            found, lines = self._asked()
-            bad = [_bad_row(lines[line].as_py(), why) for line, why in found.bad]
-            rows = pa.Table.from_batches([self._rows(found, at_ms)])
-        except ConnectorError as failure:
-            error = failure
-        report = {
-            "up": float(error is None),
-            "scrape_duration_seconds": time.monotonic() - began,
-            "scrape_samples_scraped": float(rows.num_rows),
-        }
-        told = pa.concat_tables([rows, self._report(report, at_ms)]).combine_chunks()
-        (batch,) = told.to_batches()
-        return Scrape(self._url, at_ms, batch, bad, error)
+    def read(self, at_ms: int) -> tuple[pa.RecordBatch, list[BadRow]]:
+        """Ask it once."""
+        found, lines = self._asked()
+        bad = [_bad_row(lines[line].as_py(), why) for line, why in found.bad]
+        return self._rows(found, at_ms), bad
 
-    def require_metrics(self) -> None:
+    def require_samples(self) -> None:
         """Raise unless it answers with metrics."""
         self._asked()
 
@@ -105,33 +67,12 @@ class Target:
             times = np.full(len(times), at_ms, np.int64)
         return to_rows(
             found.names,
-            [self._labelled(one) for one in found.labels],
+            [labels_with(self.own, one, honor=self._config.honor_labels) for one in found.labels],
             found.codes,
             found.values,
             np.where(found.timed, times, at_ms),
             types_of(found.names, found.type_of),
         )
-
-    def _labelled(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return a target's labels with ours."""
-        if self._config.honor_labels:
-            return {**self._own, **given}
-        return self._own | {
-            (f"exported_{name}" if name in self._own else name): text
-            for name, text in given.items()
-        }
-
-    def _report(self, values: Mapping[str, float], at_ms: int) -> pa.Table:
-        count = len(values)
-        rows = to_rows(
-            pa.array(list(values)),
-            [self._own],
-            np.zeros(count, np.int64),
-            np.array(list(values.values())),
-            np.full(count, at_ms, np.int64),
-            pa.array(["gauge"] * count),
-        )
-        return pa.Table.from_batches([rows])
 
 
 def _lines(answer: Answer, shown: str) -> tuple[pa.StringArray, bool]:
