@@ -3,6 +3,7 @@
 - `prometheus_source`   metrics of targets as rows, by scraping
 - `statsd_source`       metrics that applications send, as rows
 - `syslog_source`       messages of syslog, as rows
+- `jmx_source`          attributes of MBeans as rows, by Jolokia
 - `prometheus_sink`     rows as samples, by remote write
 - `remote_write`        the request of that protocol: series, labels, samples
 - `samples`             rows, or lines of text, as samples
@@ -15,12 +16,20 @@
 `plugin.toml` is the manifest by which a host finds them. The READMEs have every key.
 """
 
+from penstock_metrics.jmx_source import JmxSource
 from penstock_metrics.prometheus_sink import PrometheusSink
 from penstock_metrics.prometheus_source import PrometheusSource
 from penstock_metrics.statsd_source import StatsdSource
 from penstock_metrics.syslog_source import SyslogSource
 
-__all__ = ["CONNECTORS", "PrometheusSink", "PrometheusSource", "StatsdSource", "SyslogSource"]
+__all__ = [
+    "CONNECTORS",
+    "JmxSource",
+    "PrometheusSink",
+    "PrometheusSource",
+    "StatsdSource",
+    "SyslogSource",
+]
 
-CONNECTORS = (PrometheusSource, StatsdSource, SyslogSource, PrometheusSink)
+CONNECTORS = (PrometheusSource, StatsdSource, SyslogSource, JmxSource, PrometheusSink)
 """What the plugin serves."""

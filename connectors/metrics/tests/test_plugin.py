@@ -15,7 +15,7 @@ from penstock_metrics import CONNECTORS
 
 FOLDER = Path(penstock_metrics.__file__).parent
 README = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
-CODE = r"(?:metrics|prometheus|statsd|syslog)\.[a-z_]+"
+CODE = r"(?:metrics|prometheus|statsd|syslog|jmx|ganglia)\.[a-z_]+"
 
 
 def test_the_manifest_names_what_is_served():
