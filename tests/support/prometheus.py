@@ -3,16 +3,12 @@
     with PrometheusServer(folder) as server:
         server.samples("up")
 
-The package is downloaded once, its signature checked by apt, and unpacked into a cache folder:
-nothing is installed. `PENSTOCK_CACHE` names the cache folder (else `~/.cache/penstock`).
+Its package is Debian's (`support.debian`).
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import shutil
 import subprocess
 import urllib.parse
 import urllib.request
@@ -20,12 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pytest
-
 from penstock_kit.testing import wait_until
+from support import debian
 from support.processes import DIES_WITH_US, free_ports
 
-_DOWNLOAD_WITHIN = 300.0
 _ANSWERS_WITHIN = 10.0
 _STARTS_WITHIN = 30.0
 
@@ -105,37 +99,4 @@ class PrometheusServer:
 
 
 def _program() -> Path:
-    base = Path(os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache/penstock", "prometheus")
-    base.mkdir(parents=True, exist_ok=True)
-    with (base / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (base / "tree").exists():
-            try:
-                _unpack(base)
-            except (OSError, subprocess.SubprocessError) as error:
-                said = getattr(error, "stderr", None) or error
-                pytest.fail(f"no Prometheus: apt could not get its package: {str(said)[-500:]}")
-    return base / "tree/usr/bin/prometheus"
-
-
-def _unpack(base: Path) -> None:
-    half = base / "half"
-    shutil.rmtree(half, ignore_errors=True)
-    half.mkdir()
-    download = ["apt-get", "-oAPT::Sandbox::User=root", "download", "prometheus"]
-    try:
-        _run(*download, folder=half)
-    except subprocess.CalledProcessError:  # its lists are old, or were never fetched
-        _run("apt-get", "update", folder=half)
-        _run(*download, folder=half)
-    (package,) = half.glob("*.deb")
-    _run("dpkg", "-x", str(package), str(half), folder=half)
-    package.unlink()
-    half.rename(base / "tree")
-
-
-def _run(*command: str, folder: Path) -> None:
-    subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=_DOWNLOAD_WITHIN,
-        stdin=subprocess.DEVNULL, cwd=folder,
-    )  # fmt: skip
+    return debian.unpacked("prometheus", "prometheus") / "usr/bin/prometheus"

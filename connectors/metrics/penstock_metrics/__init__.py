@@ -4,6 +4,7 @@
 - `statsd_source`       metrics that applications send, as rows
 - `syslog_source`       messages of syslog, as rows
 - `jmx_source`          attributes of MBeans as rows, by Jolokia
+- `ganglia_source`      metrics of gmond, as rows
 - `prometheus_sink`     rows as samples, by remote write
 - `remote_write`        the request of that protocol: series, labels, samples
 - `samples`             rows, or lines of text, as samples
@@ -16,6 +17,7 @@
 `plugin.toml` is the manifest by which a host finds them. The READMEs have every key.
 """
 
+from penstock_metrics.ganglia_source import GangliaSource
 from penstock_metrics.jmx_source import JmxSource
 from penstock_metrics.prometheus_sink import PrometheusSink
 from penstock_metrics.prometheus_source import PrometheusSource
@@ -24,6 +26,7 @@ from penstock_metrics.syslog_source import SyslogSource
 
 __all__ = [
     "CONNECTORS",
+    "GangliaSource",
     "JmxSource",
     "PrometheusSink",
     "PrometheusSource",
@@ -31,5 +34,12 @@ __all__ = [
     "SyslogSource",
 ]
 
-CONNECTORS = (PrometheusSource, StatsdSource, SyslogSource, JmxSource, PrometheusSink)
+CONNECTORS = (
+    PrometheusSource,
+    StatsdSource,
+    SyslogSource,
+    JmxSource,
+    GangliaSource,
+    PrometheusSink,
+)
 """What the plugin serves."""
