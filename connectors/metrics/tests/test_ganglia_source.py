@@ -136,6 +136,7 @@ def test_a_sample_may_have_the_time_of_its_report():
         (metric(more='TMAX="soon"'), "TMAX 'soon'"), (metric(more='TN="99999999999"'), "TN"),
         (metric(name=""), "no name"),
     ],
+    ids=range(7),
 )  # fmt: skip
 def test_a_metric_that_is_no_sample_is_a_bad_row_and_the_others_are_read(wrong, why):
     rows, report = rows_of(ganglia(host(wrong, metric("good"))))

@@ -21,9 +21,9 @@ class JmxSourceConfig(ScrapeKeys, WebKeys):
         group="Targets",
     )
     mbeans: str = key(
-        doc="What is read, separated by `;` or line ends: `domain:key=value,…` with all its "
-        "attributes, or `domain:key=value,…|attribute,attribute/path`. `*` and `?` make a name a "
-        "pattern.",
+        doc="Names of MBeans, separated by `;` or line ends: `domain:key=value,…`. All attributes "
+        "are read, or those behind a vertical bar: `attribute,attribute/path`. `*` and `?` make a "
+        "name a pattern.",
         required=True,
         group="Targets",
     )
