@@ -42,7 +42,7 @@ collection_group {{ collect_once = yes time_threshold = 20
   metric {{ name = "heartbeat" }} metric {{ name = "os_name" }} metric {{ name = "mem_total" }} }}
 collection_group {{ collect_every = 1 time_threshold = 1 metric {{ name = "mem_free" }} }}
 """
-_START_S: Final = 30.0
+_START_S: Final = 60.0
 
 
 class GmondServer:

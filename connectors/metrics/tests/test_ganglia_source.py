@@ -17,6 +17,8 @@ from support.ganglia import CLUSTER, HOST, FakeGmond, GmondServer
 from support.processes import PLAIN
 from system.pipelines import Pipeline
 
+pytestmark = pytest.mark.timeout(300)
+
 README = Path(__file__).parent.parent / "README.md"
 RULES = ReportRules(stale_after=4, honor_timestamps=False, prometheus_names=True)
 AT = 1_700_000_000_000
@@ -41,7 +43,7 @@ def scraped(target, **more):
 
 def test_what_gmond_and_applications_report_are_samples(gmond):
     gmond.report("queue size", 12.5, units="messages", slope="positive", group="shop")
-    wait_until(lambda: "queue_size" in scraped(gmond.target), 20, "the metric")
+    wait_until(lambda: "queue_size" in scraped(gmond.target), 60, "the metric")
     rows = scraped(gmond.target)
     row = rows["queue_size"]
     assert (row["value"], row["type"]) == (12.5, "counter")
@@ -60,8 +62,8 @@ def test_what_gmond_and_applications_report_are_samples(gmond):
 
 def test_a_metric_that_is_reported_no_more_is_stale(gmond):
     gmond.report("once", 1, tmax="1")
-    wait_until(lambda: "once" in scraped(gmond.target, stale_after="0"), 20, "the metric")
-    wait_until(lambda: "once" not in scraped(gmond.target, stale_after="1"), 20, "it is stale")
+    wait_until(lambda: "once" in scraped(gmond.target, stale_after="0"), 60, "the metric")
+    wait_until(lambda: "once" not in scraped(gmond.target, stale_after="1"), 60, "it is stale")
     rows = scraped(gmond.target, stale_after="1")
     assert rows["ganglia_metrics_stale"]["value"] >= 1
     assert "once" in scraped(gmond.target, stale_after="0")
@@ -69,13 +71,13 @@ def test_a_metric_that_is_reported_no_more_is_stale(gmond):
 
 def test_a_gmond_that_is_restarted_is_down_and_up_again(tmp_path, caplog):
     with GmondServer(tmp_path) as own:
-        given = config(own.target, scrape_interval="200ms", request_timeout="200ms")
+        given = config(own.target, scrape_interval="1s", request_timeout="1s")
         with source_task(GangliaSource, given) as task:
-            wait_until(lambda: up(task) == 1, 20, "it answers")
+            wait_until(lambda: up(task) == 1, 60, "it answers")
             own.kill()
-            wait_until(lambda: up(task) == 0, 20, "it is down")
+            wait_until(lambda: up(task) == 0, 60, "it is down")
             own.start()
-            wait_until(lambda: up(task) == 1, 20, "it answers again")
+            wait_until(lambda: up(task) == 1, 60, "it answers again")
     assert "[metrics.unreachable]" in caplog.text
     assert "is up again" in caplog.text
 
@@ -192,7 +194,8 @@ def test_what_is_no_report_is_refused(body, why, refused):
 )
 def test_what_answers_wrong_is_down_with_a_word(caplog, body, hangs, code):
     with FakeGmond(body, hangs=hangs) as server:
-        given = config(server.target, response_max_bytes="1000", request_timeout="300ms")
+        patience = "500ms" if hangs else "10s"
+        given = config(server.target, response_max_bytes="1000", request_timeout=patience)
         with source_task(GangliaSource, given) as task:
             rows = task.rows(3)
         checked = parse_config(GangliaSource.config_type, given)
@@ -240,7 +243,7 @@ def test_the_example_of_the_readme_stores_samples(gmond, tmp_path):
     document["source"]["targets"] = gmond.target
     document["sink"]["path"] = str(tmp_path / "out")
     with Pipeline(tmp_path / "run", document, module=PLAIN).running():
-        wait_until(lambda: stored(tmp_path / "out"), 60, "rows")
+        wait_until(lambda: stored(tmp_path / "out"), 120, "rows")
     assert {"mem_free", "ganglia_host_up", "up"} <= {
         row["name"] for row in stored(tmp_path / "out")
     }  # fmt: skip

@@ -19,6 +19,8 @@ from support.processes import PLAIN
 from support.web import Reply
 from system.pipelines import Pipeline
 
+pytestmark = pytest.mark.timeout(300)
+
 README = Path(__file__).parent.parent / "README.md"
 ABOUT = {"up", "scrape_duration_seconds", "scrape_samples_scraped", "jmx_reads_failed"}
 SHOP = 'shop:type=Orders,name="a,b \\"c\\""'
@@ -111,12 +113,12 @@ def test_a_read_without_samples_is_told_of_and_the_others_are_read(jvm, caplog, 
 
 
 def test_an_mbean_that_comes_later_is_read_then(jvm, caplog):
-    given = config(jvm, "shop:type=Late|Count", scrape_interval="100ms", request_timeout="100ms")
+    given = config(jvm, "shop:type=Late|Count", scrape_interval="1s", request_timeout="1s")
     with source_task(JmxSource, given) as task:
-        wait_until(lambda: task.rows(1) and "jmx.no_mbean" in caplog.text, 20, "a word")
+        wait_until(lambda: task.rows(1) and "jmx.no_mbean" in caplog.text, 60, "a word")
         jvm.register("shop:type=Late")
         wait_until(
-            lambda: "shop_Count" in {row["name"] for row in task.rows(1)}, 20, "the sample"
+            lambda: "shop_Count" in {row["name"] for row in task.rows(1)}, 60, "the sample"
         )  # fmt: skip
     assert caplog.text.count("[jmx.no_mbean]") == 1
     assert "gives all samples now" in caplog.text
@@ -125,15 +127,15 @@ def test_an_mbean_that_comes_later_is_read_then(jvm, caplog):
 def test_a_jvm_that_is_restarted_is_down_and_up_again(tmp_path, caplog):
     with JolokiaJvm(tmp_path) as own:
         given = config(
-            own, "java.lang:type=Threading|ThreadCount", scrape_interval="200ms",
-            request_timeout="200ms",
+            own, "java.lang:type=Threading|ThreadCount", scrape_interval="1s",
+            request_timeout="1s",
         )  # fmt: skip
         with source_task(JmxSource, given) as task:
-            wait_until(lambda: up(task) == 1, 20, "it answers")
+            wait_until(lambda: up(task) == 1, 60, "it answers")
             own.kill()
-            wait_until(lambda: up(task) == 0, 20, "it is down")
+            wait_until(lambda: up(task) == 0, 60, "it is down")
             own.start()
-            wait_until(lambda: up(task) == 1, 20, "it answers again")
+            wait_until(lambda: up(task) == 1, 60, "it answers again")
     assert "[metrics.unreachable]" in caplog.text
     assert "is up again" in caplog.text
 
@@ -177,7 +179,7 @@ def test_what_answers_wrong_is_named(web, reply, code):
     web.answer = [reply]
     given = {
         "targets": web.url, "mbeans": "a:b=c", "response.max.bytes": "1000",
-        "request.timeout": "300ms",
+        "request.timeout": "500ms" if reply.broken else "10s",
     }  # fmt: skip
     if reply.body.startswith(b"[[["):
         given["response.max.bytes"] = "1MiB"
@@ -245,7 +247,7 @@ def test_the_example_of_the_readme_stores_samples(jvm, tmp_path):
     document["source"] |= {"targets": jvm.target, "auth.password": PASSWORD}
     document["sink"]["path"] = str(tmp_path / "out")
     with Pipeline(tmp_path / "run", document, module=PLAIN).running():
-        wait_until(lambda: stored(tmp_path / "out"), 60, "rows")
+        wait_until(lambda: stored(tmp_path / "out"), 120, "rows")
     names = {row["name"] for row in stored(tmp_path / "out")}
     assert {"java_lang_HeapMemoryUsage_used", "java_lang_CollectionCount", "up"} <= names
 

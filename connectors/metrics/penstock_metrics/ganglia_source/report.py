@@ -113,7 +113,6 @@ def parse_report(body: bytes, rules: ReportRules) -> Report:
     parser.EntityDeclHandler = reader.refuse_entity
     parser.StartDoctypeDeclHandler = reader.doctype
     parser.AttlistDeclHandler = reader.attribute_list
-    parser.buffer_text = True
     try:
         parser.Parse(body, True)
     except expat.ExpatError as error:
