@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock_connector import Batch, ConfigError, Partition, Pattern, Source, key
+from penstock_connector import (
+    Batch,
+    ConfigError,
+    ConnectorError,
+    Partition,
+    Pattern,
+    RawRow,
+    Source,
+    key,
+)
+from penstock_connector.raw_messages import RawMessage, RawMessageReader
 from penstock_kafka.broker import Broker, MessageConfig
 from penstock_kafka.client_settings import LOGIN_PREFIXES, translate
+from penstock_kafka.originals import Originals
 from penstock_kafka.time_offsets import require_reset, resolve_offsets
 from penstock_kafka.topic_reader import Reading, TopicReader
 
@@ -120,6 +131,32 @@ class KafkaSource(Source[KafkaSourceConfig]):
     ) -> Sequence[Partition]:
         """Refuse offsets that partitions do not have; times become offsets."""
         return resolve_offsets(Broker(config, "consumer", config.consumer), partitions)
+
+    @classmethod
+    def parse_rows(
+        cls, config: KafkaSourceConfig, rows: Sequence[RawRow]
+    ) -> Iterator[Batch | ConnectorError]:
+        """Read messages again that could not be read."""
+        originals = Originals(Broker(config, "consumer", config.consumer), "read_committed")
+
+        def read_neighbours(key: Mapping[str, Any]) -> Sequence[RawMessage]:
+            topic, number = key.get("topic"), key.get("partition")
+            if not isinstance(topic, str) or type(number) is not int:
+                return ()
+            return originals.read_newest(topic, number)
+
+        reader = RawMessageReader(
+            "kafka",
+            config.open_converters,
+            read_neighbours,
+            number="partition",
+            positions=config.positions,
+        )
+        try:
+            yield from reader.read(rows)
+        finally:
+            reader.close()
+            originals.close()
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Read from the offsets of the partitions."""

@@ -1,4 +1,4 @@
-"""Reads single messages again, by their offsets: what dead letters were."""
+"""Reads single messages again, by their offsets: what dead letters were, and their neighbours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock_connector import RetriableError
-from penstock_connector.dead_letters import MessagePosition, OriginalMessage
+from penstock_connector.dead_letters import MessagePosition
+from penstock_connector.raw_messages import NEIGHBOURS, RawMessage
 from penstock_kafka.broker import (
     NO_GROUP,
     OFFSET_LOST,
@@ -38,32 +39,45 @@ _GONE: Final = frozenset(
 class Originals:
     """Messages of the brokers' topics."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, isolation: str = "read_uncommitted") -> None:
+        """`isolation`: dead letters were read before, so that the ends of their transactions are
+        known; of other messages, those of aborted transactions are left out.
+        """
         self._broker, self._lock = broker, threading.Lock()
         settings = broker.settings(
             group_id="penstock-originals",  # required, and not used: nothing is committed
             enable_auto_commit=False,
             enable_partition_eof=True,
             auto_offset_reset="error",
-            isolation_level="read_uncommitted",  # they were read before: their ends are known
+            isolation_level=isolation,
         )
         self._consumer = broker.open(Consumer, settings)
 
-    def read(
-        self, positions: Sequence[MessagePosition]
-    ) -> Mapping[MessagePosition, OriginalMessage]:
+    def read(self, positions: Sequence[MessagePosition]) -> Mapping[MessagePosition, RawMessage]:
         """Return those of the messages that are still there.
 
         Raises:
             RetriableError: `kafka.unavailable`.
             AuthError: `kafka.not_authorized`.
         """
-        found: dict[MessagePosition, OriginalMessage] = {}
+        found: dict[MessagePosition, RawMessage] = {}
         with self._lock:
             for run in self._runs(positions):
                 found |= self._read_run(run)
             self._consumer.unassign()
         return found
+
+    def read_newest(self, topic: str, number: int) -> Sequence[RawMessage]:
+        """Return the last messages of a partition; none where it is gone.
+
+        Raises:
+            RetriableError: `kafka.unavailable`.
+            AuthError: `kafka.not_authorized`.
+        """
+        low, high = self._bounds(topic, number)
+        places = range(max(low, high - NEIGHBOURS), high)
+        found = self.read([MessagePosition(topic, "", number, offset) for offset in places])
+        return [message for _, message in sorted(found.items())]
 
     def _runs(self, positions: Sequence[MessagePosition]) -> Iterator[Sequence[MessagePosition]]:
         """Yield positions of one partition that it has, and that are near each other."""
@@ -94,13 +108,11 @@ class Originals:
                 return 0, 0
         return low, high
 
-    def _read_run(
-        self, wanted: Sequence[MessagePosition]
-    ) -> dict[MessagePosition, OriginalMessage]:
+    def _read_run(self, wanted: Sequence[MessagePosition]) -> dict[MessagePosition, RawMessage]:
         topic, number, last = wanted[0].topic, wanted[0].partition, wanted[-1].offset
         stage = f"messages {wanted[0].offset} to {last} of {topic}-{number}"
         missing = {one.offset: one for one in wanted}
-        found: dict[MessagePosition, OriginalMessage] = {}
+        found: dict[MessagePosition, RawMessage] = {}
         deadline = time.monotonic() + REQUEST_TIMEOUT_S
         with self._broker.errors(stage):
             self._consumer.assign([TopicPartition(topic, number, wanted[0].offset)])
@@ -126,10 +138,14 @@ class Originals:
         self._consumer.close()
 
 
-def _original(message: Any) -> OriginalMessage:
+def _original(message: Any) -> RawMessage:
     kind, at = message.timestamp()
-    return OriginalMessage(
-        message.key(), message.value(), at if kind else None, message.headers() or ()
+    return RawMessage(
+        message.key(),
+        message.value(),
+        at if kind else None,
+        message.headers() or (),
+        message.offset(),
     )
 
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from penstock_connector import BadRow, Batch, ConnectorError, Partition
-from penstock_connector.messages import Converters, MessageDecoder
+from penstock_connector.messages import BadMessage, Converters, MessageDecoder
+from penstock_connector.raw_messages import raw_message
 from penstock_kafka.broker import NO_GROUP, OFFSET_LOST, Broker, to_connector_error
 from penstock_kafka.group_mirror import GroupMirror
 from penstock_kafka.messages import messages_of
@@ -309,7 +310,8 @@ class TopicReader:
             decoder = MessageDecoder("kafka", topic, self._reading.open_converters())
             self._decoders[topic] = decoder
         positions = self._reading.positions
-        decoded, bad = decoder.decode(messages_of(messages, positions=positions))
+        columns = messages_of(messages, positions=positions)
+        decoded, bad = decoder.decode(columns)
         partition, dataset = self._naming.key(topic, number), self._naming.dataset(topic)
         batches = [
             Batch(
@@ -317,7 +319,7 @@ class TopicReader:
             )
             for one in decoded
         ] or [Batch(partition=partition, dataset=dataset)]
-        batches[-1].bad_rows = [_bad_row(messages[one.index], one.error) for one in bad]
+        batches[-1].bad_rows = [_bad_row(columns, one, messages[one.index].offset()) for one in bad]
         batches[-1].offset = self._naming.offset(messages[-1].offset() + 1)
         return batches
 
@@ -329,6 +331,6 @@ class TopicReader:
             decoder.close()
 
 
-def _bad_row(message: Any, error: ConnectorError) -> BadRow:
-    raw = message.value() or message.key() or b""
-    return BadRow(raw, error, {"offset": message.offset()})
+def _bad_row(messages: pa.RecordBatch, bad: BadMessage, offset: int) -> BadRow:
+    raw = raw_message(messages, bad.index, offset).to_bytes()
+    return BadRow(raw, bad.error, {"offset": offset})

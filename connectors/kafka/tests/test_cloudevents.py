@@ -4,6 +4,7 @@ import json
 
 from penstock_kafka import KafkaSink, KafkaSource
 
+from penstock_connector.raw_messages import RawMessage
 from penstock_connector.testing import sink_task, source_task
 
 CONVERTERS = {
@@ -36,7 +37,7 @@ def test_rows_become_events_and_rows_of_events_again(kafka, topic):
     assert found == events
 
 
-def test_a_message_that_is_no_event_is_a_rejected_row_with_its_bytes(kafka, topic):
+def test_a_message_that_is_no_event_is_a_rejected_row_with_its_value(kafka, topic):
     kafka.create_topic(topic)
     bad = json.dumps(EVENT | {"specversion": "0.3"}).encode()
     kafka.produce(topic, [(None, bad), (None, json.dumps(EVENT).encode())])
@@ -44,5 +45,8 @@ def test_a_message_that_is_no_event_is_a_rejected_row_with_its_bytes(kafka, topi
         rejected = task.until("bad_row").bad_row
         (row,) = task.rows(1)
     assert row["data"] == {"n": 1}
-    assert (rejected.raw, rejected.reason.code) == (bad, "converter.cloudevent")
+    assert (RawMessage.from_bytes(rejected.raw).value, rejected.reason.code) == (
+        bad,
+        "converter.cloudevent",
+    )
     assert rejected.reason.message.startswith("VALUE_CONVERTER: ")

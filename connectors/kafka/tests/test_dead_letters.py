@@ -8,6 +8,7 @@ import pytest
 from penstock_kafka import KafkaSink, KafkaSource
 
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA
+from penstock_connector.raw_messages import RawMessage
 from penstock_connector.testing import sink_task, source_task
 from penstock_values.messages import offset_from_proto
 
@@ -67,6 +68,20 @@ def test_messages_that_are_gone_have_their_rows(kafka, topic):
         (None, b'{"n":0}'), (None, b"1"), (b"k", b"3"), (None, b'{"n":7}'), (None, b'{"n":8}'),
         (None, b'{"n":9}'),
     ]  # fmt: skip
+
+
+def test_messages_that_are_gone_are_what_their_source_kept(kafka, topic):
+    kafka.create_topic(topic)
+    kept = RawMessage(b"k\xff", b"no", 1_700_000_000_000, [("h", b"1")], 7)
+    at = '{"offset":7}'
+    for place_of in ("messages", "rows"):  # of these brokers, and of others
+        storage = {"offsets.storage.topic": f"{topic}-{place_of}", "dead.letters": place_of}
+        found = send(kafka, topic, place(topic, at, raw=kept.to_bytes()), **storage)[-1]
+        assert (found.key(), found.value()) == (kept.key, kept.value)
+        assert (found.timestamp()[1], found.headers()[0]) == (kept.timestamp_ms, ("h", b"1"))
+        assert dict(found.headers())[f"{REASON}x"] == b"y"
+    line = {"partition": '{"file":"f"}', "offset": at, "raw": kept.to_bytes()}
+    assert send(kafka, topic, line, **{"offsets.storage.topic": f"{topic}-l"})[-1].key() is None
 
 
 def test_messages_far_from_each_other_and_of_a_transaction_are_found(kafka, topic):

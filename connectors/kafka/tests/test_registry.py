@@ -25,6 +25,7 @@ from penstock_kafka import KafkaSink, KafkaSource
 
 from penstock.model.schema_drift import compare_schemas
 from penstock_connector._config import read_config
+from penstock_connector.raw_messages import RawMessage
 from penstock_connector.testing import RemoteError, sink_task, source_task
 from support.processes import free_ports
 from support.registry import SchemaRegistryServer
@@ -289,7 +290,7 @@ def test_a_message_whose_schema_the_registry_does_not_know_is_a_bad_row(kafka, r
     kafka.produce(topic, [(None, unknown), (None, b"no frame")])
     with source_task(KafkaSource, source(kafka, topic, registry.url)) as task:
         bad = [task.until("bad_row").bad_row for _ in range(2)]
-    assert [(one.raw, one.reason.code) for one in bad] == [
+    assert [(RawMessage.from_bytes(one.raw).value, one.reason.code) for one in bad] == [
         (unknown, "converter.unknown_schema"),
         (b"no frame", "converter.not_framed"),
     ]

@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 from penstock_kafka import KafkaSource
 from penstock_kafka.topic_reader import TopicReader
 
+from penstock_connector.raw_messages import RawMessage
 from penstock_connector.testing import RemoteError, plan, source_task
 from penstock_kit.testing import wait_until
 
@@ -112,16 +113,17 @@ def test_a_group_that_others_use_is_left_alone(kafka, topic):
         assert kafka.group_offset(f"used-{topic}", topic) is None
 
 
-def test_messages_that_are_no_json_are_bad_rows_with_their_bytes(kafka, topic):
+def test_messages_that_are_no_json_are_bad_rows_with_all_their_parts(kafka, topic):
     kafka.create_topic(topic)
     kafka.produce(topic, [(b"{", b'{"n": 1}'), (None, b"{"), (None, b'{"n": 2}')])
     with source_task(KafkaSource, config(kafka, topic)) as task:
         bad = [task.until("bad_row").bad_row for _ in range(2)]
         rows = task.rows(1)
-    assert [(one.raw, one.reason.code) for one in bad] == [
-        (b'{"n": 1}', "converter.not_json"),
-        (b"{", "converter.not_json"),
-    ]
+    kept = [RawMessage.from_bytes(one.raw) for one in bad]
+    assert [(one.key, one.value, one.offset) for one in kept] == [
+        (b"{", b'{"n": 1}', 0), (None, b"{", 1),
+    ]  # fmt: skip
+    assert {one.reason.code for one in bad} == {"converter.not_json"}
     assert [one.reason.message.partition(":")[0] for one in bad] == [
         "KEY_CONVERTER",
         "VALUE_CONVERTER",

@@ -3,8 +3,9 @@ messages again.
 
 A dead letter of a message names its partition and offset. The message at that place is sent as it
 was: key, value, time and headers; after them the headers of Kafka Connect that say why (KIP-298),
-where the connector asks for them. What is not there any more, and what never was a message, has the
-bytes that could not be read as its value, or the row as JSON.
+where the connector asks for them. What is not there any more is what its source kept of it
+(`raw_messages`). What never was a message has the bytes that could not be read as its value, or the
+row as JSON.
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ from penstock_connector._config import key
 from penstock_connector._errors import SchemaError
 from penstock_connector.converter_keys import ConverterKeys
 from penstock_connector.messages import HEADERS, MESSAGE_SCHEMA, BadMessage
+from penstock_connector.raw_messages import Headers, RawMessage
 
 _PIECE_ROWS: Final = 100
 """Dead letters that are encoded at once: each message may be as large as one can be."""
 
 _COLUMNS: Final = ("partition", "offset", "row", "raw")
 _REASON: Final = "__connect.errors."
-
-Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,18 +42,8 @@ class MessagePosition:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class OriginalMessage:
-    """A message as its topic has it. `timestamp_ms` None: it has none."""
-
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int | None
-    headers: Headers
-
-
 ReadOriginals: TypeAlias = Callable[
-    [Sequence[MessagePosition]], Mapping[MessagePosition, OriginalMessage]
+    [Sequence[MessagePosition]], Mapping[MessagePosition, RawMessage]
 ]
 """Reads messages again; those that are gone are left out."""
 
@@ -118,22 +108,39 @@ class DeadLetterEncoder:
             if HEADERS in rows.schema.names
             else [None] * rows.num_rows
         )
+        places = zip(columns[0], columns[1], columns[3], strict=True)
+        kept = [_parse_position(*one) for one in places]
         positions: list[MessagePosition | None] = [None] * rows.num_rows
-        found: Mapping[MessagePosition, OriginalMessage] = {}
+        found: Mapping[MessagePosition, RawMessage] = {}
         if self._read is not None:
-            places = zip(columns[0], columns[1], columns[3], strict=True)
-            positions = [_parse_position(*one) for one in places]
+            positions = kept
             found = self._read(sorted({one for one in positions if one is not None}))
         messages = [
-            _to_message(position, found.get(position) if position else None, row, raw, why)
-            for position, row, raw, why in zip(positions, *columns[2:], reasons, strict=True)
+            _to_message(
+                position,
+                (found.get(position) if position else None) or (_kept(raw) if place else None),
+                row,
+                raw,
+                why,
+            )
+            for place, position, row, raw, why in zip(
+                kept, positions, *columns[2:], reasons, strict=True
+            )
         ]
         return pa.RecordBatch.from_pylist(messages, MESSAGE_SCHEMA), []
 
 
+def _kept(raw: bytes | None) -> RawMessage | None:
+    """Return the message that its source kept where it could not read it."""
+    try:
+        return None if raw is None else RawMessage.from_bytes(raw)
+    except ValueError:
+        return None
+
+
 def _to_message(
     position: MessagePosition | None,
-    original: OriginalMessage | None,
+    original: RawMessage | None,
     row: str | None,
     raw: bytes | None,
     reasons: Headers | None,

@@ -164,6 +164,11 @@ class MessageDecoder:
         metadata = {SEMANTIC_TYPE_KEY: types.encode()} if types else None
         self._header_field = pa.field(HEADERS, HEADERS_TYPE, metadata=metadata)
 
+    @property
+    def columns(self) -> pa.Schema | None:
+        """The columns of values that the topic had so far; None: it had none."""
+        return self._columns
+
     def decode(self, messages: pa.RecordBatch) -> tuple[list[DecodedRows], list[BadMessage]]:
         """Return rows of messages of `MESSAGE_SCHEMA` or `POSITION_SCHEMA`, in order, and the
         messages that have none.

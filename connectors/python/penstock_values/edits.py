@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -26,6 +28,31 @@ def fit_value(value: Any, type_: pa.DataType | None) -> Any:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return _as_text(value) if is_number else value
     return _as_json(value) if isinstance(value, str) else value
+
+
+def set_members(text: bytes, changes: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> bytes:
+    """Return a JSON object with some of its members set, or removed (None). What is not changed
+    keeps its digits. `types` are those of columns, where they are known.
+
+    Raises:
+        ValueError: the text is no JSON object, or cannot be written again without a loss.
+    """
+    try:
+        row = json.loads(text, parse_float=_exact_float)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not JSON ({str(error)[:200]})") from None
+    if not isinstance(row, dict):
+        raise ValueError("is not a JSON object")  # noqa: TRY004 - what the text says is wrong
+    row |= {name: fit_value(value, types.get(name)) for name, value in changes.items()}
+    kept = {name: value for name, value in row.items() if value is not None or name not in changes}
+    return json.dumps(kept, ensure_ascii=False).encode()
+
+
+def _exact_float(text: str) -> float:
+    number = float(text)
+    if Decimal(repr(number)) != Decimal(text):
+        raise ValueError(f"{text[:80]} would lose digits when the line is written again")
+    return number
 
 
 def _is_text_in_json(type_: pa.DataType) -> bool:

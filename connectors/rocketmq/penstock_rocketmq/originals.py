@@ -1,4 +1,4 @@
-"""Reads single messages again, by their offsets: what dead letters were."""
+"""Reads single messages again, by their offsets: what dead letters were, and their neighbours."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock_connector.dead_letters import MessagePosition, OriginalMessage
-from penstock_rocketmq.cluster import Cluster
+from penstock_connector.dead_letters import MessagePosition
+from penstock_connector.raw_messages import NEIGHBOURS, RawMessage
+from penstock_rocketmq.cluster import Cluster, Queue
 from penstock_rocketmq.frames import Answer, ProtocolError, Request, Response
 from penstock_rocketmq.properties import decode_properties
 from penstock_rocketmq.remoting import not_rocketmq, to_connector_error
@@ -34,9 +35,7 @@ class Originals:
         self._cluster, self._group = cluster, group
         self._lock = threading.Lock()
 
-    def read(
-        self, positions: Sequence[MessagePosition]
-    ) -> Mapping[MessagePosition, OriginalMessage]:
+    def read(self, positions: Sequence[MessagePosition]) -> Mapping[MessagePosition, RawMessage]:
         """Return those of the messages that are still there.
 
         Raises:
@@ -46,11 +45,30 @@ class Originals:
             found = {one: self._read(one) for one in positions}
         return {one: message for one, message in found.items() if message is not None}
 
-    def _read(self, position: MessagePosition) -> OriginalMessage | None:
+    def read_newest(self, topic: str, queue: Queue) -> Sequence[RawMessage]:
+        """Return the last messages of a queue; none where it is gone.
+
+        Raises:
+            RetriableError: a broker is away.
+        """
+        if self._is_gone(topic, queue.broker):
+            return ()
+        address = self._cluster.find_master(topic, queue.broker)
+        low, high = self._cluster.bounds(address, topic, queue.number)
+        places = range(max(low, high - NEIGHBOURS), high)
+        wanted = [MessagePosition(topic, queue.broker, queue.number, at) for at in places]
+        return list(self.read(wanted).values())
+
+    def _is_gone(self, topic: str, broker: str) -> bool:
+        """Return whether a topic was deleted. Name servers also forget topics of a broker that is
+        away: that one is waited for.
+        """
+        return self._cluster.route(topic) is None and broker in self._cluster.list_masters()
+
+    def _read(self, position: MessagePosition) -> RawMessage | None:
         topic, number, offset = position.topic, position.partition, position.offset
         stage = f"message {offset} of queue {number} of {topic} at {position.broker}"
-        # name servers also forget topics of a broker that is away: that one is waited for
-        if self._cluster.route(topic) is None and position.broker in self._cluster.list_masters():
+        if self._is_gone(topic, position.broker):
             return None
         address = self._cluster.find_master(topic, position.broker)
         fields = {
@@ -81,7 +99,7 @@ class Originals:
         self._cluster.close()
 
 
-def _original(response: Response, offset: int) -> OriginalMessage | None:
+def _original(response: Response, offset: int) -> RawMessage | None:
     """Return the message at an offset, where an answer has it."""
     stored = decode_messages(response.body)
     (places,) = (stored.offsets == offset).nonzero()
@@ -93,4 +111,4 @@ def _original(response: Response, offset: int) -> OriginalMessage | None:
     born = found.born_ms[0]
     at_ms = int(stored.born_ms[at]) if born is None else born
     headers: pa.Scalar = found.headers[0]
-    return OriginalMessage(found.keys[0], body, at_ms, headers.as_py() or ())
+    return RawMessage(found.keys[0], body, at_ms, headers.as_py() or (), offset)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,23 @@ from penstock_connector import (
     BadRow,
     Batch,
     ConfigError,
+    ConnectorError,
     DataError,
     OffsetLostError,
     Partition,
     Pattern,
+    RawRow,
     Source,
     key,
 )
 from penstock_connector.instants import TIMESTAMP, to_milliseconds
 from penstock_connector.messages import MESSAGE_SCHEMA, POSITION_SCHEMA, MessageDecoder
+from penstock_connector.raw_messages import RawMessage, RawMessageReader, raw_message
 from penstock_rocketmq.cluster import Cluster, Queue, Route
 from penstock_rocketmq.config import CONSUMER_GROUP, MessageConfig
 from penstock_rocketmq.fetcher import Fetcher
 from penstock_rocketmq.frames import ProtocolError
+from penstock_rocketmq.originals import Originals
 from penstock_rocketmq.properties import decode_properties
 from penstock_rocketmq.queue_reader import Piece, QueueReader
 from penstock_rocketmq.remoting import not_rocketmq
@@ -194,6 +198,36 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         finally:
             cluster.close()
 
+    @classmethod
+    def parse_rows(
+        cls, config: RocketmqSourceConfig, rows: Sequence[RawRow]
+    ) -> Iterator[Batch | ConnectorError]:
+        """Read messages again that could not be read."""
+        originals = Originals(Cluster(config), config.consumer_group)
+
+        def read_neighbours(key: Mapping[str, Any]) -> Sequence[RawMessage]:
+            if not _names_queue(key):
+                return ()
+            found = originals.read_newest(*_place(Partition(key)))
+            wanted = config.tag_names
+            tags = [dict(one.headers).get("TAGS") or b"" for one in found]
+            return [
+                one for one, tag in zip(found, tags, strict=True) if not wanted or tag in wanted
+            ]
+
+        reader = RawMessageReader(
+            "rocketmq",
+            config.open_converters,
+            read_neighbours,
+            number="queue",
+            positions=config.positions,
+        )
+        try:
+            yield from reader.read(rows)
+        finally:
+            reader.close()
+            originals.close()
+
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Read from the offsets of the partitions."""
         self._pending: deque[Batch] = deque()
@@ -347,7 +381,10 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         damaged[list(stored.raw)] = True
         offsets = stored.offsets.tolist()
         bad = [
-            BadRow(stored.raw[at], _damaged(topic, offsets[at]), {"offset": offsets[at]})
+            _bad_row(
+                replace(raw_message(messages, at, offsets[at]), value=stored.raw[at], damaged=True),
+                _damaged(topic, offsets[at]),
+            )
             for at in sorted(stored.raw)
             if good[at]
         ]
@@ -359,8 +396,7 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         decoded, refused = decoder.decode(messages.take(pa.array(kept)))
         for one in refused:
             at = int(kept[one.index])
-            raw = stored.bodies[at] or found.keys[at] or b""
-            bad.append(BadRow(raw, one.error, {"offset": offsets[at]}))
+            bad.append(_bad_row(raw_message(messages, at, offsets[at]), one.error))
         partition = _key(topic, queue)
         batches = [
             Batch(one.rows, partition, dataset=topic, key_columns=one.key_columns)
@@ -410,7 +446,7 @@ def _resolve(cluster: Cluster, partition: Partition) -> Partition:
     key, offset = partition.key, partition.offset
     if offset is None:
         return partition
-    if set(key) != {"topic", "broker", "queue"} or type(key["queue"]) is not int:
+    if not _names_queue(key):
         raise _refused(f"{dict(key)!r} is no queue", "Write topic, broker and queue.")
     topic, queue = _place(partition)
     address = cluster.find_master(topic, queue.broker)
@@ -437,6 +473,10 @@ def _place(partition: Partition) -> tuple[str, Queue]:
     return str(key["topic"]), Queue(str(key["broker"]), int(key["queue"]))
 
 
+def _names_queue(key: Mapping[str, Any]) -> bool:
+    return set(key) == {"topic", "broker", "queue"} and type(key["queue"]) is int
+
+
 def _key(topic: str, queue: Queue) -> dict[str, str | int]:
     return {"topic": topic, "broker": queue.broker, "queue": queue.number}
 
@@ -447,6 +487,10 @@ def _where(topic: str, queue: Queue) -> str:
 
 def _mark(topic: str, queue: Queue, offset: int) -> Batch:
     return Batch(partition=_key(topic, queue), offset={"offset": offset}, dataset=topic)
+
+
+def _bad_row(message: RawMessage, error: ConnectorError) -> BadRow:
+    return BadRow(message.to_bytes(), error, {"offset": message.offset})
 
 
 def _damaged(topic: str, offset: int) -> DataError:

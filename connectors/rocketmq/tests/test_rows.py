@@ -11,6 +11,7 @@ from penstock_rocketmq.storage import decode_batch
 
 from penstock_connector import CommitMode
 from penstock_connector._config import read_config
+from penstock_connector.raw_messages import RawMessage
 from penstock_connector.testing import RemoteError, plan, sink_task, source_task
 from support.rocketmq_peer import Answered, Peer, route, stored
 
@@ -166,16 +167,17 @@ def test_a_message_without_a_body_is_a_deleted_row(broker):
     assert [row["__op"] for row in rows] == [UPSERT, DELETE]
 
 
-def test_what_cannot_be_converted_is_a_bad_row_with_its_bytes(broker):
+def test_what_cannot_be_converted_is_a_bad_row_with_all_its_parts(broker):
     broker.add((b'{"n": 1}', block(KEYS="{")), b"{", b'{"n": 2, "__op": 3}', b'{"n": 3}')
     given = {"key.converter": "json", "key.converter.schemas.enable": "false"}
     with source_task(RocketmqSource, broker.source(**given)) as task:
         bad = [task.until("bad_row").bad_row for _ in range(3)]
         rows = task.rows(1)
-    assert [(one.raw, one.reason.code) for one in bad] == [
-        (b'{"n": 1}', "converter.not_json"),
-        (b"{", "converter.not_json"),
-        (b'{"n": 2, "__op": 3}', "rocketmq.reserved_column"),
+    kept = [RawMessage.from_bytes(one.raw) for one in bad]
+    assert [(one.key, one.value, bad[at].reason.code) for at, one in enumerate(kept)] == [
+        (b"{", b'{"n": 1}', "converter.not_json"),
+        (None, b"{", "converter.not_json"),
+        (None, b'{"n": 2, "__op": 3}', "rocketmq.reserved_column"),
     ]
     assert [row["n"] for row in rows] == [3]
 
@@ -186,7 +188,9 @@ def test_a_damaged_message_is_a_bad_row(broker, monkeypatch):
     with source_task(RocketmqSource, broker.source()) as task:
         bad = task.until("bad_row").bad_row
         rows = task.rows(1)
-    assert (bad.raw, bad.reason.code) == (b'{"n": 1}', "rocketmq.damaged")
+    kept = RawMessage.from_bytes(bad.raw)
+    assert (kept.value, kept.damaged) == (b'{"n": 1}', True)
+    assert bad.reason.code == "rocketmq.damaged"
     assert [row["n"] for row in rows] == [2]
 
 

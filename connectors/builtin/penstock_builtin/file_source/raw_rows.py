@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, Final
 
 from penstock_builtin.file_source.chunk import AGAIN, Chunk, excerpt
@@ -31,7 +30,7 @@ from penstock_builtin.file_source.slicing import (
 from penstock_builtin.opening import Roots
 from penstock_builtin.places.port import Place
 from penstock_connector import Batch, ConnectorError, DataError, RawRow, RetriableError
-from penstock_values.edits import fit_value
+from penstock_values.edits import set_members
 
 _WHOLE_LINE: Final = "Replace the line as a whole: `penstock dlq replay NAME ID --raw TEXT`."
 
@@ -132,7 +131,10 @@ class _File:
         if self._keys.format == "jsonl":
             known = self._shapes.of(self._dataset) or ()
             types = {field.name: field.type for field in known} | declared_types(self._keys.types)
-            return _with_members(raw, {n: fit_value(v, types.get(n)) for n, v in changes.items()})
+            try:
+                return set_members(raw, changes, types) + b"\n"
+            except ValueError as error:
+                raise _not_set(raw, str(error)) from None
         raise _not_set(raw, "is a line of text without columns")
 
     def _with_fields(self, raw: bytes, changes: Mapping[str, Any]) -> bytes:
@@ -174,25 +176,6 @@ def _field(dialect: Dialect, text: str | None, null: str, name: str, raw: bytes)
             "value has a delimiter or a newline",
         )  # fmt: skip
     return field
-
-
-def _with_members(raw: bytes, changes: Mapping[str, Any]) -> bytes:
-    try:
-        row = json.loads(raw, parse_float=_exact_float)
-    except (ValueError, RecursionError) as error:
-        raise _not_set(raw, f"is not JSON ({str(error)[:200]})") from None
-    if not isinstance(row, dict):
-        raise _not_set(raw, "is not a JSON object")
-    row |= changes
-    kept = {name: value for name, value in row.items() if value is not None or name not in changes}
-    return json.dumps(kept, ensure_ascii=False).encode() + b"\n"
-
-
-def _exact_float(text: str) -> float:
-    number = float(text)
-    if Decimal(repr(number)) != Decimal(text):
-        raise ValueError(f"{text[:80]} would lose digits when the line is written again")
-    return number
 
 
 def _not_set(raw: bytes, why: str, fix: str = "") -> DataError:
