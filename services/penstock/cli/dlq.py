@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,17 +13,17 @@ from rich.console import Console
 from rich.progress import Progress
 
 from penstock.cli.dlq_edits import Row, edit_rows, parse_assignments, read_edits
+from penstock.cli.dlq_export import IDS_HELP, describe_export, export
+from penstock.cli.dlq_exported_file import read_exported
 from penstock.cli.errors import EXIT_FAILED
 from penstock.cli.gateway_client import GatewayClient, url_path
 from penstock.cli.gateway_options import CONNECTOR, NounParser
 from penstock.cli.output import print_table, print_value
 from penstock.cli.progress import no_status_line
-from penstock.model.dead_letter_queue import MAX_DEAD_LETTERS, parse_ids
+from penstock.model.dead_letter_queue import MAX_DEAD_LETTERS, format_ids, parse_ids
 from penstock.model.errors import ConfigError, RetriableError
 
 _STAGES: Final = ("read", "transform", "write")
-
-_IDS_HELP: Final = "0/17, or 0/17-20 for four of them"
 
 POLL_INTERVAL_S: Final = 0.5
 """Time between two requests for the state of a replay."""
@@ -42,11 +41,12 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     listing.add_argument("--limit", type=int, default=20, help="dead letters to list (default: 20)")
     one = noun.add_verb("show", "show one dead letter whole", _show, connector=CONNECTOR)
     one.add_argument("id", help="as `dlq list` prints it: 0/17")
-    export = noun.add_verb(
-        "export", "write the bytes of rows that the source could not read, as they were", _export,
+    exporting = noun.add_verb(
+        "export", "write rows that the source could not read into a file to correct and replay",
+        export,
         connector=CONNECTOR,
     )  # fmt: skip
-    _describe_export(export)
+    describe_export(exporting)
     replay = noun.add_verb(
         "replay", "send the rows of dead letters through the connector again, each once", _replay,
         connector=CONNECTOR,
@@ -54,15 +54,8 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     _describe_replay(replay)
 
 
-def _describe_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="*", metavar="ID", help=_IDS_HELP)
-    parser.add_argument("--code", default="", help="code of the error")
-    parser.add_argument("--dataset", default="", help="dataset of the row")
-    parser.add_argument("--since", default="", help="no older ones: 2026-01-31T08:00:00Z")
-
-
 def _describe_replay(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="*", metavar="ID", help=_IDS_HELP)
+    parser.add_argument("ids", nargs="*", metavar="ID", help=IDS_HELP)
     _add_filters(parser)
     parser.add_argument("--all", action="store_true", help="all that were not replayed yet")
     parser.add_argument(
@@ -72,7 +65,10 @@ def _describe_replay(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--edit", action="store_true", help="change the rows in your editor")
     source.add_argument(
-        "--edits", type=Path, metavar="FILE", help="YAML or JSON: 0/17: {column: value}"
+        "--edits",
+        type=Path,
+        metavar="FILE",
+        help="the file of `dlq export`, corrected; or YAML or JSON: 0/17: {column: value}",
     )
     source.add_argument(
         "--raw", metavar="TEXT", help="the whole row, where the source could not read it"
@@ -122,38 +118,6 @@ def _show(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _export(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
-    path = url_path("v1", "connectors", arguments.connector, "letters")
-    query = {name: getattr(arguments, name) for name in ("code", "dataset", "since")}
-    query |= {"whole": "true", "limit": MAX_DEAD_LETTERS, "waiting": "true"}
-    ids = ",".join(arguments.ids)
-    query |= {"ids": ids} if ids else {"stage": "read"}
-    written = left_out = 0
-    for one in gateway.stream("GET", path, **query):
-        if "counts" in one:
-            continue
-        raw = _raw_bytes(one)
-        if raw is None:
-            left_out += 1
-            print(f"{one['id']} has a row with columns: see `dlq show`", file=sys.stderr)
-            continue
-        sys.stdout.buffer.write(raw if raw.endswith(b"\n") else raw + b"\n")
-        written += 1
-    sys.stdout.buffer.flush()
-    more = f"; there may be more than {MAX_DEAD_LETTERS}: choose with --code or --since"
-    print(f"{written} written{more if written == MAX_DEAD_LETTERS else ''}", file=sys.stderr)
-    return EXIT_FAILED if left_out else 0
-
-
-def _raw_bytes(dead_letter: Mapping[str, Any]) -> bytes | None:
-    """Return the bytes that the source could not read; None: it read them."""
-    if dead_letter["raw_base64"] is not None:
-        return base64.b64decode(dead_letter["raw_base64"])
-    if dead_letter["raw"] is not None:
-        return str(dead_letter["raw"]).encode()
-    return b"" if dead_letter["stage"] == "read" else None
-
-
 def _replay(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     path = url_path("v1", "connectors", arguments.connector, "letters", "replay")
     body: dict[str, Any] = {
@@ -161,8 +125,9 @@ def _replay(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
         **{name: getattr(arguments, name) for name in ("all", "code", "stage", "dataset")},
         "set": parse_assignments(arguments.set),
     }
+    selects = any(value for name, value in body.items() if name != "set")
     if arguments.edits is not None:
-        body["edits"] = read_edits(arguments.edits)
+        body |= _read_edits(gateway, arguments, is_selected=selects)
     text = arguments.raw if arguments.raw_file is None else _read_text(arguments.raw_file)
     if text is not None:
         body["edits"] = {_only_id(arguments.ids): text}
@@ -184,6 +149,39 @@ def _replay(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
         code = EXIT_FAILED if end["state"] == "FAILED" or end["failed_again"] else code
     _print_reasons(arguments.connector, replay)
     return code
+
+
+def _read_edits(
+    gateway: GatewayClient, arguments: argparse.Namespace, *, is_selected: bool
+) -> dict[str, Any]:
+    """Return what `--edits` changes; of an exported file also its dead letters, where no others are
+    selected.
+    """
+    path = url_path("v1", "connectors", arguments.connector, "letters")
+
+    def read(ids: str) -> Iterable[Mapping[str, Any]]:
+        query: dict[str, str | float] = {"ids": ids, "whole": "true", "limit": MAX_DEAD_LETTERS}
+        found: Iterable[Mapping[str, Any]] = gateway.stream("GET", path, **query)
+        return found
+
+    exported = read_exported(arguments.edits, arguments.connector, read)
+    if exported is None:
+        return {"edits": read_edits(arguments.edits)}
+    if is_selected:
+        return {"edits": exported.edits}
+    if not exported.ids:
+        raise ConfigError(
+            "letters.none_chosen",
+            f"{arguments.edits} has no dead letters",
+            fix=f"Export some: penstock dlq export {arguments.connector}",
+        )
+    if len(exported.ids) != exported.count:
+        print(
+            f"{len(exported.ids)} of the {exported.count} dead letters that were exported are in "
+            f"{arguments.edits}",
+            file=sys.stderr,
+        )
+    return {"edits": exported.edits, "ids": format_ids(sorted(exported.ids))}
 
 
 _NOT_CORRECTABLE: Final = frozenset({"letters.no_parser", "letters.no_row"})
