@@ -39,6 +39,8 @@ class ConnectorDeclaration:
     endless: bool = False
     big_input: Command = ()
     big_row: Texts = field(default_factory=dict)
+    raw_row: str = ""
+    raw_bad: str = ""
     # of a sink
     columns: Texts = field(default_factory=dict)
     keys: tuple[str, ...] = ()

@@ -85,6 +85,15 @@ class Queue(Door, Source[Config]):
     def list_datasets(cls, config):
         yield Dataset("in.jsonl", "rows", SCHEMA)
 
+    @classmethod
+    def parse_rows(cls, config, rows):
+        for row in rows:
+            try:
+                found = pa.RecordBatch.from_pylist([row_of(row.raw)], SCHEMA)
+                yield Batch(found, dataset="rows")
+            except (ValueError, pa.ArrowInvalid) as error:
+                yield DataError("good.no_row", str(error))
+
     @property
     def place(self):
         return Path(self.config.folder) / "in.jsonl"

@@ -223,7 +223,8 @@ type RawRow struct {
 	PartitionId string `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
 	// Dataset (BadRow.dataset).
 	Dataset string `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	// Bytes, as the source sent them in BadRow.raw, or corrected by a user.
+	// Bytes, as the source sent them in BadRow.raw, or corrected by a user. What is no JSON object of the source's own form is for
+	// the source to take as it can, or to refuse.
 	Raw []byte `protobuf:"bytes,3,opt,name=raw,proto3" json:"raw,omitempty"`
 	// Values to set before the bytes are read, as a JSON object: column to value, null for no value. A text stands for the value that
 	// the column would have with these characters: "12" is a number in a column of numbers. Empty: none.
@@ -1196,7 +1197,10 @@ type BadRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Partition.
 	PartitionId string `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
-	// Bytes of the row as they were read.
+	// Bytes of the row as they were read. Where a row is more than one piece of bytes, as a message of a broker with its key and
+	// headers is, this is all of it as a JSON object, which a user can correct: {"raw_message": 1, "key": …, "value": …,
+	// "headers": [[name, value], …], "timestamp_ms": …, "offset": …}, as in connectors/kafka/README.md. The host stores, shows and
+	// exports these bytes, and gives them to ParseRows; it never looks into them.
 	Raw []byte `protobuf:"bytes,2,opt,name=raw,proto3" json:"raw,omitempty"`
 	// Reason.
 	Reason *v11.Diagnostic `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`

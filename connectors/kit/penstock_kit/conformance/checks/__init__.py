@@ -2,6 +2,7 @@
 
 - `plugin_process`  how a process starts, ends and describes itself
 - `configuration`   validation, connection check, datasets, plan, secrets; of any connector
+- `raw_rows`        single rows that a source reads again from their bytes
 - `source_reads`    frames, limits and control of a source
 - `source_resumes`  a source after a commit, a crash or a new owner
 - `sink_writes`     rows, schemas and transactions of a sink
@@ -15,6 +16,7 @@ from penstock_kit.conformance.bench import CHECKS
 from penstock_kit.conformance.checks import (
     configuration,
     plugin_process,
+    raw_rows,
     sink_recovery,
     sink_writes,
     source_reads,
@@ -25,6 +27,7 @@ __all__ = [
     "CHECKS",
     "configuration",
     "plugin_process",
+    "raw_rows",
     "sink_recovery",
     "sink_writes",
     "source_reads",

@@ -200,13 +200,13 @@ def _compare_columns(datasets: Sequence[pb.Dataset], schemas: Sequence[record_pb
         if schema.dataset in seen:
             continue  # later ones may have grown
         seen.add(schema.dataset)
-        said = [_columns(d) for d in datasets if d.selected and d.dataset == schema.dataset]
-        found = _columns(schema)
+        said = [columns_of(d) for d in datasets if d.selected and d.dataset == schema.dataset]
+        found = columns_of(schema)
         require(said, f"rows of {schema.dataset!r} came, and it was not listed as selected")
         require({} in said or found in said, f"{schema.dataset!r} has {found}, listed was {said}")
 
 
-def _columns(described: pb.Dataset | record_pb2.Schema) -> dict[str, str]:
+def columns_of(described: pb.Dataset | record_pb2.Schema) -> dict[str, str]:
     """Return the types of the columns that are no reserved ones."""
     if not described.arrow_schema:
         return {}
