@@ -48,6 +48,7 @@ type kind struct {
 	plan      func(config any, maxTasks int, known []Partition) ([]Partition, error)
 	alter     func(config any, partitions []Partition, dryRun bool) ([]Partition, error)
 	apply     applies
+	parse     parses // nil: it cannot
 	monitored func(config any, maxTasks int) bool
 	monitor   func(config any, monitor *Monitor) error
 	newSource func(config any) (source, func() error)

@@ -169,6 +169,10 @@ type SourceSpec[C any] struct {
 	// Apply sets up, changes or removes what the connector owns outside, and returns what was done, one
 	// line each. Idempotent. The default owns nothing.
 	Apply func(ctx context.Context, config C, change Change[C]) ([]string, error)
+	// ParseRows reads rows again that could not be read (Batch.BadRows), as they were or as a user
+	// corrected them: it returns a result for each, in their order. An error fails all of them. It
+	// changes nothing outside. Without it, such rows cannot be replayed.
+	ParseRows func(ctx context.Context, config C, rows []RawRow) ([]ParsedRow, error)
 	// Monitored tells for which configurations there is a monitor. The default: when there is one.
 	Monitored func(config C, maxTasks int) bool
 	// Monitor watches for partitions that appear and vanish, until Monitor.Wait says that it is

@@ -8,6 +8,7 @@ func (s SourceSpec[C]) kind() *kind {
 	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
 	made.hints = s.KeyHints
 	made.apply = appliesOf(s.Apply)
+	made.parse = parsesOf(s.ParseRows)
 	made.isSource = true
 	made.lookEvery = s.MonitorEvery
 	_, acks := any(s.New()).(Acker)

@@ -12,8 +12,10 @@ import pytest
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1 import plugin_service_pb2
 from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
+from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
+from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.api.record.v1 import record_pb2
 from penstock_connector import CommitMode, Partition, Sink, Source
 from penstock_connector.testing import (
@@ -63,6 +65,51 @@ def ended_by(task):
     with pytest.raises(RemoteError) as caught:
         deque(iter(task.event, None))
     return caught.value.code
+
+
+# ── single rows ─────────────────────────────────────────────────────────────────────────────────
+
+
+def parsed(bed, *rows, connector="moody-source", **config):
+    """Return the results of rows; each is its bytes, or its bytes and the values to set."""
+    messages = [
+        source_pb.RawRow(
+            partition_id='{"key":"a"}', dataset="moods", raw=raw, set_json=json.dumps(changes)
+        )
+        for raw, changes in rows
+    ]
+    request = source_pb.ParseRowsRequest(
+        target=pb.Target(connector=connector, config=config), rows=messages
+    )
+    stub = SourceServiceStub(bed.channel)
+    return stub.ParseRows(request, metadata=bed.metadata, timeout=30).rows
+
+
+def test_each_row_is_a_row_or_has_its_own_reason(bed):
+    one, bad, changed, two = parsed(bed, (b"1", {}), (b"x", {}), (b"x", {"number": 0}), (b"2", {}))
+    assert (one.schema.dataset, list(one.schema.key_columns)) == ("moods", ["number"])
+    assert (one.schema.schema_id, one.row.schema_id, one.row.seq, one.row.rows) == (1, 1, 1, 1)
+    with pa.ipc.open_stream(pa.py_buffer(one.schema.arrow_schema + one.row.data)) as reader:
+        (row,) = reader.read_all().to_pylist()
+    assert (row["number"], row["text"]) == (1, "a")
+    assert (bad.reason.code, bad.reason.fix) == ("moody.row", "Write 1.")
+    assert changed.row.rows == 1
+    assert two.reason.code == "source.parse.count"
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "code"),
+    [
+        ("panic", grpc.StatusCode.INTERNAL, "connector.defect"),
+        ("lost", grpc.StatusCode.UNAVAILABLE, "moody.away"),
+        ("uncovered", grpc.StatusCode.INTERNAL, "source.parse.count"),
+    ],
+)
+def test_an_error_is_about_all_rows(bed, mode, status, code):
+    with pytest.raises(grpc.RpcError) as caught:
+        parsed(bed, (b"1", {}), mode=mode)
+    assert caught.value.code() is status
+    assert f"[{code}]" in caught.value.details()
 
 
 # ── sources ─────────────────────────────────────────────────────────────────────────────────────

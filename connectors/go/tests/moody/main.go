@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -189,9 +191,44 @@ func hints(values map[string]string) map[string]connector.KeyHint {
 	return nil
 }
 
+// parse reads a number; in some modes it does what it must not.
+func parse(_ context.Context, config config, rows []connector.RawRow) ([]connector.ParsedRow, error) {
+	switch config.Mode {
+	case "panic":
+		panic("as it was told")
+	case "lost":
+		return nil, connector.Retriablef("moody.away", "the outside is away")
+	case "uncovered":
+		return nil, nil
+	}
+	var found []connector.ParsedRow
+	for _, one := range rows {
+		text := string(one.Raw)
+		if changed, known := one.Changes["number"].(json.Number); known {
+			text = changed.String()
+		}
+		number, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			reason := connector.DataErrorf("moody.row", "%q is no number", text).WithFix("Write 1.")
+			found = append(found, connector.ParsedRow{Reason: reason})
+			continue
+		}
+		made := connector.NewRows[row]()
+		key := one.Partition["key"].(string)
+		for range max(number, 1) { // of more than one, it makes as many rows, which are too many
+			made.Append(&row{Number: number, Text: &key})
+		}
+		found = append(found, connector.ParsedRow{Batch: &connector.Batch{
+			Rows: made.Take(), Dataset: one.Dataset, KeyColumns: []string{"number"},
+		}})
+	}
+	return found, nil
+}
+
 func main() {
 	connector.Serve(connector.Plugin{Version: "1.2.3"}, connector.SourceSpec[config]{
 		Name: "moody-source", Bounded: true, Plan: plan, Check: check, Validate: validate, Monitor: watch,
-		New: func() connector.Source[config] { return &moody{} }, KeyHints: hints,
+		ParseRows: parse,
+		New:       func() connector.Source[config] { return &moody{} }, KeyHints: hints,
 	}, sink, stored, following)
 }
