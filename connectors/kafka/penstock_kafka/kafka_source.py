@@ -16,7 +16,8 @@ from penstock_connector import (
     Source,
     key,
 )
-from penstock_connector.raw_messages import RawMessage, RawMessageReader
+from penstock_connector.raw_message_reader import RawMessageReader
+from penstock_connector.raw_messages import RawMessage
 from penstock_kafka.broker import Broker, MessageConfig
 from penstock_kafka.client_settings import LOGIN_PREFIXES, translate
 from penstock_kafka.originals import Originals

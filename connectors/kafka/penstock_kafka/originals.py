@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock_connector import RetriableError
 from penstock_connector.dead_letters import MessagePosition
-from penstock_connector.raw_messages import NEIGHBOURS, RawMessage
+from penstock_connector.raw_message_reader import NEIGHBOURS
+from penstock_connector.raw_messages import RawMessage
 from penstock_kafka.broker import (
     NO_GROUP,
     OFFSET_LOST,

@@ -1,5 +1,4 @@
-r"""Messages of brokers that could not be read: kept whole, and read again. Pure but for what reads
-their neighbours.
+r"""Messages of brokers that could not be read: kept whole. Pure.
 
 The bytes of such a row (`BadRow.raw`) are the whole message as a JSON object, so that a user can
 correct each part of it, whatever the source is written in:
@@ -15,8 +14,7 @@ correct each part of it, whatever the source is written in:
 | `timestamp_ms`, `offset` | numbers; null: unknown |
 | `damaged` | true: the value is not what was sent. Who has corrected it removes this |
 
-Topic and partition are those of the row's partition. Codes of errors begin with the name of the
-broker: `kafka.not_a_message`.
+Topic and partition are those of the row's partition. `raw_message_reader` reads messages again.
 """
 
 from __future__ import annotations
@@ -24,40 +22,22 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
 import pyarrow as pa
 
-from penstock_connector._errors import ConnectorError, DataError, RetriableError
-from penstock_connector._source import Batch, RawRow
-from penstock_connector.messages import (
-    MESSAGE_SCHEMA,
-    POSITION_SCHEMA,
-    Converters,
-    MessageDecoder,
-)
-from penstock_values.edits import set_members
-from penstock_values.identity import partition_id
-
-NEIGHBOURS: Final = 50
-"""Newest messages of a partition, whose columns a row gets that has no schema of its own. More
-would make a replay wait for messages that have the same columns as these."""
+from penstock_connector.messages import MESSAGE_SCHEMA, POSITION_SCHEMA
 
 _FORM: Final = 1
 _BASE64: Final = "_base64"
-_RAW_KEY: Final = "__raw_key"
-_RAW_VALUE: Final = "__raw_value"
-"""Names by which `--set` replaces the key, and the value as a whole."""
-
 _MEMBERS: Final = frozenset(
     {
         "raw_message", "key", "key_base64", "value", "value_base64", "headers", "timestamp_ms",
         "offset", "damaged",
     }
 )  # fmt: skip
-_WHOLE_MESSAGE: Final = "Write the whole message, as `penstock dlq export NAME` has it."
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
@@ -135,142 +115,6 @@ def messages_of(found: Sequence[RawMessage], partition: int | None = None) -> pa
     columns.append(pa.array([partition] * len(found), pa.int32()))
     columns.append(pa.array([one.offset for one in found], pa.int64()))
     return pa.RecordBatch.from_arrays(columns, schema=POSITION_SCHEMA)
-
-
-ReadNeighbours: TypeAlias = Callable[[Mapping[str, Any]], Sequence[RawMessage]]
-"""Returns the newest messages of the partition with a key, at most `NEIGHBOURS`; none where the
-topic is gone."""
-
-
-class RawMessageReader:
-    """Reads messages again, one by one. As in a read of the topic, columns are only added: a row
-    also has those of the newest messages of its partition.
-    """
-
-    def __init__(
-        self,
-        system: str,
-        open_converters: Callable[[], Converters],
-        read_neighbours: ReadNeighbours,
-        *,
-        number: str,
-        positions: bool,
-    ) -> None:
-        """`number` is the member of a partition's key with its number; with `positions`, rows say
-        where they are.
-        """
-        self._system, self._open, self._read_neighbours = system, open_converters, read_neighbours
-        self._number, self._positions = number, positions
-        self._decoders: dict[str, MessageDecoder] = {}
-        self._learned: set[str] = set()
-
-    def read(self, rows: Sequence[RawRow]) -> Iterator[Batch | ConnectorError]:
-        """Yield the batch of each row, or why its bytes are no message that can be read.
-
-        Raises:
-            RetriableError: the brokers, or a schema registry, cannot be reached.
-        """
-        for row in rows:
-            try:
-                yield self._read(row)
-            except RetriableError:
-                raise
-            except ConnectorError as error:
-                yield error
-
-    def close(self) -> None:
-        """Close the converters."""
-        for decoder in self._decoders.values():
-            decoder.close()
-
-    def _read(self, row: RawRow) -> Batch:
-        topic = str(row.partition.get("topic") or row.dataset)
-        decoder = self._decoder(topic, row.partition)
-        message = self._corrected(row, decoder)
-        if message.damaged:
-            raise self._error(
-                "damaged",
-                "the value of the message is not what was sent, and nobody has corrected it",
-                f"Set its value: --set '{_RAW_VALUE}=TEXT'. {_WHOLE_MESSAGE}",
-            )
-        found, bad = decoder.decode(self._columns([message], row.partition))
-        if bad:
-            raise bad[0].error
-        return Batch(found[0].rows, dataset=topic, key_columns=found[0].key_columns)
-
-    def _decoder(self, topic: str, partition: Mapping[str, Any]) -> MessageDecoder:
-        """Return a decoder that knows the columns of a partition."""
-        if topic not in self._decoders:
-            self._decoders[topic] = MessageDecoder(self._system, topic, self._open())
-        decoder, id_ = self._decoders[topic], partition_id(partition)
-        if id_ not in self._learned:
-            neighbours = self._read_neighbours(partition)
-            if neighbours:
-                decoder.decode(self._columns(neighbours, partition))
-            self._learned.add(id_)
-        return decoder
-
-    def _columns(
-        self, messages: Sequence[RawMessage], partition: Mapping[str, Any]
-    ) -> pa.RecordBatch:
-        number = partition.get(self._number)
-        is_placed = self._positions and type(number) is int
-        return messages_of(messages, number if is_placed else None)
-
-    def _corrected(self, row: RawRow, decoder: MessageDecoder) -> RawMessage:
-        """Return the message of a row, as a user corrected it.
-
-        Raises:
-            DataError: `<system>.not_a_message`, `<system>.key_unknown`, `<system>.value_not_set`.
-        """
-        try:
-            message = RawMessage.from_bytes(row.raw)
-        except ValueError as error:
-            raise self._error("not_a_message", f"the row is no message: {error}") from None
-        changes = dict(row.changes)
-        if message is None:  # a value alone, as earlier versions kept it and users type it
-            if _RAW_KEY not in changes:
-                raise self._error(
-                    "key_unknown",
-                    "the row is the value of a message, and its key is not known",
-                    f"Say which key it has: --set {_RAW_KEY}=KEY, or --set {_RAW_KEY}=null for "
-                    f"none. {_WHOLE_MESSAGE}",
-                )
-            message = RawMessage(None, row.raw)
-        if _RAW_KEY in changes:
-            message = replace(message, key=self._part(changes.pop(_RAW_KEY)))
-        if _RAW_VALUE in changes:
-            message = replace(message, value=self._part(changes.pop(_RAW_VALUE)), damaged=False)
-        return self._with_members(message, changes, decoder) if changes else message
-
-    def _part(self, value: Any) -> bytes | None:
-        if value is None:
-            return None
-        return (value if isinstance(value, str) else json.dumps(value)).encode()
-
-    def _with_members(
-        self, message: RawMessage, changes: Mapping[str, Any], decoder: MessageDecoder
-    ) -> RawMessage:
-        reserved = next((name for name in changes if name.startswith("__")), None)
-        if reserved is not None:
-            raise self._not_set(
-                f"{reserved!r} cannot be set: it is not in the value of a message",
-                f"Set the key with {_RAW_KEY}. {_WHOLE_MESSAGE}",
-            )
-        types = {field.name: field.type for field in decoder.columns or ()}
-        try:
-            return replace(message, value=set_members(message.value or b"", changes, types))
-        except ValueError as error:
-            raise self._not_set(
-                f"{next(iter(changes))!r} cannot be set: the value of the message {error}",
-                f"Set the whole value: --set '{_RAW_VALUE}=TEXT'. {_WHOLE_MESSAGE}",
-            ) from None
-
-    def _not_set(self, message: str, fix: str) -> DataError:
-        return self._error("value_not_set", message, fix)
-
-    def _error(self, code: str, message: str, fix: str = _WHOLE_MESSAGE) -> DataError:
-        return DataError(f"{self._system}.{code}", message, fix=fix)
 
 
 def _part(name: str, value: bytes | None) -> dict[str, str | None]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from penstock_connector import Batch, ConnectorError, RawRow, RetriableError
 from penstock_connector.converter_keys import open_converter
 from penstock_connector.messages import Converters
-from penstock_connector.raw_messages import RawMessage, RawMessageReader
+from penstock_connector.raw_message_reader import RawMessageReader
+from penstock_connector.raw_messages import RawMessage
 
 PLAIN = {"schemas.enable": "false"}
 PLACE = {"partition": 3, "topic": "t"}

@@ -9,7 +9,8 @@ from typing import Final
 import pyarrow as pa
 
 from penstock_connector.dead_letters import MessagePosition
-from penstock_connector.raw_messages import NEIGHBOURS, RawMessage
+from penstock_connector.raw_message_reader import NEIGHBOURS
+from penstock_connector.raw_messages import RawMessage
 from penstock_rocketmq.cluster import Cluster, Queue
 from penstock_rocketmq.frames import Answer, ProtocolError, Request, Response
 from penstock_rocketmq.properties import decode_properties

@@ -28,7 +28,8 @@ from penstock_connector import (
 )
 from penstock_connector.instants import TIMESTAMP, to_milliseconds
 from penstock_connector.messages import MESSAGE_SCHEMA, POSITION_SCHEMA, MessageDecoder
-from penstock_connector.raw_messages import RawMessage, RawMessageReader, raw_message
+from penstock_connector.raw_message_reader import RawMessageReader
+from penstock_connector.raw_messages import RawMessage, raw_message
 from penstock_rocketmq.cluster import Cluster, Queue, Route
 from penstock_rocketmq.config import CONSUMER_GROUP, MessageConfig
 from penstock_rocketmq.fetcher import Fetcher

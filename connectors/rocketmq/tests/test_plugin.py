@@ -8,7 +8,7 @@ import penstock_rocketmq
 import pytest
 from penstock_rocketmq import CONNECTORS
 
-from penstock_connector import Source, dead_letters
+from penstock_connector import Source, dead_letters, raw_message_reader
 from penstock_connector import messages as kit
 from penstock_connector._config import read_config
 from penstock_connector._connectors import spec_of
@@ -29,7 +29,8 @@ def test_the_manifest_names_what_is_served():
 
 def test_every_code_of_an_error_is_in_the_readme():
     sources = "".join(file.read_text(encoding="utf-8") for file in FOLDER.rglob("*.py"))
-    shared = "".join(Path(one.__file__).read_text(encoding="utf-8") for one in (kit, dead_letters))
+    modules = (kit, dead_letters, raw_message_reader)
+    shared = "".join(Path(one.__file__).read_text(encoding="utf-8") for one in modules)
     codes = set(re.findall(r'"(rocketmq\.[a-z_]+)"', sources))
     codes |= {f"rocketmq.{name}" for name in re.findall(r'f"\{system\}\.([a-z_]+)"', shared)}
     told = set(re.findall(r"rocketmq\.[a-z_]+", README.split("## Errors")[1]))
