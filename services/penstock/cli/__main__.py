@@ -46,8 +46,8 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
         "mirror topics between clusters of Kafka, by MirrorMaker's file",
     ),
     "cluster": ("cluster", "a whole cluster on this machine"),
-    "backup": ("backup", "write the state of a cluster to a file, while it runs"),
-    "restore": ("backup", "put a backup into etcd, where nothing of the cluster is"),
+    "backup": ("backup", "write the state of a cluster or a node to a file, while it runs"),
+    "restore": ("backup", "put a backup where nothing of the cluster or the node is"),
     "config": (
         "service",
         f"{_SERVICE}what should run: connectors, revisions, target states, plans",

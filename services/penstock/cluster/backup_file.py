@@ -5,8 +5,10 @@
     …
     {"entries": 96, "sha256": "9f86d081884c7d65…"}
 
-Keys are below the prefix of the cluster. Values are in base64, as etcd has them: sealed where
-`store.seal.keys` is set. The checksum is that of all bytes before the last line.
+Keys are below the prefix of the cluster. Values are in base64, as the store has them: sealed where
+`store.seal.keys` is set. The backup of a node has no `cluster`. `in_database` names the services
+whose entries are from PostgreSQL, whose revisions are others than etcd's. The checksum is that of
+all bytes before the last line.
 """
 
 from __future__ import annotations
@@ -38,10 +40,13 @@ _OWNER_ONLY: Final = 0o600
 
 @dataclass(frozen=True, slots=True)
 class BackupHeader:
-    """What a file is a backup of: a cluster, as it was at a revision of its store."""
+    """What a file is a backup of: a cluster, as it was at a revision of its store; without a name,
+    a node. `in_database`: services whose entries have the revisions of a database.
+    """
 
     cluster: str
     revision: int
+    in_database: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +79,13 @@ class BackupWriter:
         self._file, self._partial = file, file.with_name(f".{file.name}.{os.getpid()}")
         self._sha256, self.entries = hashlib.sha256(), 0
         self._out = self._create()
+        in_database = {"in_database": header.in_database} if header.in_database else {}
         self._write_line(
             {
                 _MARK: FILE_FORMAT,
-                "cluster": header.cluster,
+                "cluster": header.cluster or None,
                 "revision": header.revision,
+                **in_database,
                 "penstock": version("penstock"),
             }
         )
@@ -135,6 +142,13 @@ class BackupWriter:
             raise _not_written(self._file, error) from error
 
 
+def file_in(place: Path, header: BackupHeader) -> Path:
+    """Return the file that a user means: a new one in a folder is named after what is in it."""
+    if not place.is_dir():
+        return place
+    return place / f"penstock-{header.cluster or 'node'}-{header.revision}.backup"
+
+
 def verify_backup(file: Path) -> VerifiedBackup:
     """Read the whole file and compare it with its checksum.
 
@@ -166,11 +180,14 @@ def verify_backup(file: Path) -> VerifiedBackup:
             f"with {found}",
             fix="Take another copy of this backup, or an earlier backup.",
         )
-    return VerifiedBackup(file, BackupHeader(header["cluster"], header["revision"]), entries, found)
+    of = BackupHeader(
+        header["cluster"] or "", header["revision"], tuple(header.get("in_database", ()))
+    )
+    return VerifiedBackup(file, of, entries, found)
 
 
 def read_entries(backup: VerifiedBackup) -> Iterator[Entry]:
-    """Yield the entries of a backup, ordered by key."""
+    """Yield the entries of a backup, those of each store ordered by key."""
     with backup.file.open("rb") as opened:
         opened.readline()
         for _ in range(backup.entries):

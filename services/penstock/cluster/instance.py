@@ -35,7 +35,7 @@ from penstock.model.logs import LogLevel
 from penstock.model.metrics import ReadMetrics, metrics_from_statistics
 from penstock.rpc.channels import Dial, Resolver, open_channel
 from penstock.rpc.server import Server, add_process_service
-from penstock.store.etcd import EtcdStore
+from penstock.store.etcd import EtcdStore, refuse_restoring
 from penstock.store.port import Store
 from penstock.store.postgresql.store import PostgresqlStore
 from penstock.store.sealed_store import Seal, SealedStore, read_seal_file
@@ -89,6 +89,7 @@ class Instance:
         if settings is None:
             store = await EtcdStore.open(self.settings.etcd)
         else:
+            await refuse_restoring(self.etcd)  # of a backup that comes into both
             store = await PostgresqlStore.open(settings)
         self.stack.push_async_callback(store.close)
         await claim_cluster(self.etcd, traits)

@@ -342,6 +342,18 @@ async def _agree_on_format(client: Etcd) -> EtcdFormat:
     return stored
 
 
+async def refuse_restoring(client: Etcd) -> None:
+    """Raise where only a part of a backup is there, in etcd or in the database of its services.
+
+    Raises:
+        PenstockError: `store.newer`, `store.restoring`.
+    """
+    with _translate_codes():
+        found = await client.get(f"{client.prefix}{FORMAT_KEY}")
+    for entry in found.entries:
+        decode_format(entry.value, client.prefix).refuse_restoring(client.prefix)
+
+
 def _too_large(size: str, limit: str, option: str) -> ConfigError:
     return ConfigError(
         "store.write_too_large",

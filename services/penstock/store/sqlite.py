@@ -54,17 +54,25 @@ _AFTER: Final = _FROM.replace(">=", ">")
 
 
 @dataclass(frozen=True, slots=True)
-class _OpenFile:
+class OpenFile:
+    """A state file that this process has locked."""
+
     lock: FileLock
     write_connection: sqlite3.Connection
     read_connection: sqlite3.Connection
     revision: int
 
+    def close(self) -> None:
+        """Roll back what is not committed, close, and unlock."""
+        self.write_connection.close()
+        self.read_connection.close()
+        self.lock.release()
+
 
 class SqliteStore:
     """A `Store` in one file. Create it with `open`; belongs to the event loop that opened it."""
 
-    def __init__(self, path: Path, opened: _OpenFile) -> None:
+    def __init__(self, path: Path, opened: OpenFile) -> None:
         self._path, self._lock = path, opened.lock
         self._read_connection = opened.read_connection
         self._loop = asyncio.get_running_loop()
@@ -134,18 +142,18 @@ class SqliteStore:
     def _get(self, keys: Sequence[str]) -> dict[str, Entry]:
         with self._snapshot():
             rows = (self._read_connection.execute(_GET, (key.encode(),)).fetchone() for key in keys)
-            return {entry.key: entry for entry in (_entry(row) for row in rows if row)}
+            return {entry.key: entry for entry in (to_entry(row) for row in rows if row)}
 
     def _range(self, prefix: str, after: str, limit: int) -> Page:
         first = prefix.encode()
         with self._snapshot():
-            revision = _revision(self._read_connection)
+            revision = find_revision(self._read_connection)
             last = after.encode()
             # Only one lower bound: with two, SQLite would seek the first and scan to the second.
             query, start = (_AFTER, last) if last >= first and after else (_FROM, first)
             bounds = (start, _prefix_end(first), limit + 1)
             rows = self._read_connection.execute(query, bounds).fetchall()
-        return Page(tuple(_entry(row) for row in rows[:limit]), revision, len(rows) > limit)
+        return Page(tuple(to_entry(row) for row in rows[:limit]), revision, len(rows) > limit)
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
@@ -176,7 +184,21 @@ class SqliteStore:
         return InternalError("store.closed", f"{self._path} was closed already")
 
 
-def _open_file(path: Path) -> _OpenFile:
+@contextmanager
+def open_file(path: Path) -> Iterator[OpenFile]:
+    """Open or create a state file, and lock it for the block.
+
+    Raises:
+        PenstockError: as `SqliteStore.open`.
+    """
+    opened = _open_file(path)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _open_file(path: Path) -> OpenFile:
     _create_file(path)
     lock = FileLock(path)
     try:
@@ -184,7 +206,8 @@ def _open_file(path: Path) -> _OpenFile:
             connection = _connect(path)
             try:
                 _prepare(path, connection)
-                return _OpenFile(lock, connection, _connect_reader(path), _revision(connection))
+                revision = find_revision(connection)
+                return OpenFile(lock, connection, _connect_reader(path), revision)
             except BaseException:
                 connection.close()
                 raise
@@ -228,18 +251,27 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
         )
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if not tables:
         _create_tables(connection)
-    elif application != _APPLICATION:
+    check_format(path, connection)
+
+
+def check_format(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse a database that is no state file, or one of a newer version.
+
+    Raises:
+        ConfigError: `store.foreign`, `store.newer`.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != _APPLICATION:
         raise ConfigError(
             "store.foreign",
             f"{path} is the database of another program",
             fix="Choose another path.",
         )
-    elif found > FORMAT:
+    if found > FORMAT:
         raise newer_format(str(path), found)
 
 
@@ -251,12 +283,14 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def _revision(connection: sqlite3.Connection) -> int:
+def find_revision(connection: sqlite3.Connection) -> int:
+    """Return the revision of a state file."""
     (revision,) = connection.execute(_REVISION).fetchone()
     return int(revision)
 
 
-def _entry(row: tuple[bytes, bytes, int]) -> Entry:
+def to_entry(row: tuple[bytes, bytes, int]) -> Entry:
+    """Return the entry of a row."""
     key, value, revision = row
     return Entry(key.decode(), value, revision)
 

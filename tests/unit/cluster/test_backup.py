@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster import backup as backups
-from penstock.cluster.backup import EPOCHS_PER_RESTORE, back_up, group_by_revision, restore
-from penstock.cluster.backup_file import verify_backup
+from penstock.cluster import restore as restores
+from penstock.cluster.backup import back_up
+from penstock.cluster.backup_file import read_entries, verify_backup
+from penstock.cluster.restore import restore
+from penstock.cluster.restore_order import EPOCHS_PER_RESTORE, group_by_revision
 from penstock.etcd import Etcd, operations
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
 from penstock.scheduler.state.records import (
@@ -241,8 +243,7 @@ def test_sealed_values_are_in_the_file_as_they_are_stored_and_open_after_the_res
     file = place.back_up(tmp_path)
     assert b"password-4711" not in stored
     assert (
-        stored
-        == {e.key: e.value for e in backups.read_entries(verify_backup(file))}["state/connector/a"]
+        stored == {e.key: e.value for e in read_entries(verify_backup(file))}["state/connector/a"]
     )
     place.lose()
     place.restore(file)
@@ -266,7 +267,7 @@ def test_a_backup_is_one_revision_although_keys_are_written_while_it_is_read(
 
     monkeypatch.setattr(Etcd, "range", range_and_write)
     file = place.back_up(tmp_path)
-    found = {entry.value for entry in backups.read_entries(verify_backup(file))}
+    found = {entry.value for entry in read_entries(verify_backup(file))}
     assert found == {b"0"}
 
 
@@ -294,7 +295,7 @@ def test_leases_are_not_in_it_and_who_agreed_on_what_is(place, tmp_path):
     place.control("put", f"{place.prefix}members/worker/w", '{"address": "h:1"}')
     place.control("put", f"{place.prefix}elections/scheduler", "h:2")
     taken = place.run(lambda client: back_up(client, tmp_path))
-    keys = [entry.key for entry in backups.read_entries(taken.backup)]
+    keys = [entry.key for entry in read_entries(taken.backup)]
     assert keys == ["cluster", "state/a"]
     assert taken.topics == "/srv/topics"
     place.lose()
@@ -319,14 +320,14 @@ def test_a_worker_that_comes_in_between_ends_the_restore_and_it_goes_on_later(
     file = place.back_up(tmp_path)
     place.lose()
     member = f"{place.prefix}members/worker/w8"
-    put = backups._RestoreWriter.put
+    put = restores._RestoreWriter.put
 
     async def register_after_first(writer, entries):
         await put(writer, entries)
         place.control("put", member, '{"address": "h:1"}')
 
     with monkeypatch.context() as context:
-        context.setattr(backups._RestoreWriter, "put", register_after_first)
+        context.setattr(restores._RestoreWriter, "put", register_after_first)
         assert place.refusal(lambda: place.restore(file)).code == "restore.cluster_runs"
     assert place.refusal(place.entries).code == "store.restoring"
     assert place.refusal(lambda: place.back_up(tmp_path)).code == "store.restoring"
@@ -346,7 +347,7 @@ def test_another_backup_does_not_go_on_where_one_was_interrupted(place, tmp_path
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr(backups._RestoreWriter, "put", interrupt)
+        context.setattr(restores._RestoreWriter, "put", interrupt)
         with pytest.raises(KeyboardInterrupt):
             place.restore(file)
     error = place.refusal(lambda: place.restore(other))
@@ -359,14 +360,14 @@ def test_of_two_restores_at_once_one_is_refused(place, tmp_path, monkeypatch):
     place.fill({"a": b"1"})
     file = place.back_up(tmp_path)
     place.lose()
-    begin = backups._RestoreWriter.begin
+    begin = restores._RestoreWriter.begin
 
     async def begin_twice(*arguments):
         first = await begin(*arguments)
         await begin(*arguments)
         return first
 
-    monkeypatch.setattr(backups._RestoreWriter, "begin", staticmethod(begin_twice))
+    monkeypatch.setattr(restores._RestoreWriter, "begin", staticmethod(begin_twice))
     assert place.refusal(lambda: place.restore(file)).code == "restore.superseded"
 
 
@@ -449,13 +450,13 @@ def test_offsets_are_put_in_writes_that_etcd_takes(place, tmp_path, monkeypatch)
     file = place.back_up(tmp_path)
     place.lose()
     sizes: list[int] = []
-    put = backups._RestoreWriter.put
+    put = restores._RestoreWriter.put
 
     async def count(writer, entries):
         sizes.append(len(entries))
         await put(writer, entries)
 
-    monkeypatch.setattr(backups._RestoreWriter, "put", count)
+    monkeypatch.setattr(restores._RestoreWriter, "put", count)
     place.restore(file)
     assert {k: e.value for k, e in place.entries().items()} == small | large
     assert sorted(sizes) == [1, 1, 51, 100, 100]

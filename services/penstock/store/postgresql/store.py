@@ -114,7 +114,7 @@ class PostgresqlStore:
     async def get(self, *keys: str) -> Mapping[str, Entry]:
         """Read keys at one revision; those that do not exist are absent."""
         rows = await self._read("get", _GET, [key.encode() for key in keys])
-        return {entry.key: entry for entry in map(_entry, rows)}
+        return {entry.key: entry for entry in map(to_entry, rows)}
 
     async def range(self, prefix: str, after: str = "", limit: int = 1000) -> Page:
         """Read the keys that start with `prefix` and come after `after`, at one revision."""
@@ -124,7 +124,7 @@ class PostgresqlStore:
         revision = rows[0]["now"]
         self._newest_revision = max(self._newest_revision, revision)
         found = [row for row in rows if row["key"] is not None]
-        return Page(tuple(map(_entry, found[:limit])), revision, len(found) > limit)
+        return Page(tuple(map(to_entry, found[:limit])), revision, len(found) > limit)
 
     async def write(self, checks: Sequence[Check], puts: Sequence[Put]) -> int:
         """Put all or nothing, durably, if every check passes; return the revision of the write.
@@ -211,7 +211,8 @@ async def _prepare_schema(settings: PostgresqlSettings) -> int:
         connection.terminate()
 
 
-def _entry(row: Any) -> Entry:
+def to_entry(row: Any) -> Entry:
+    """Return the entry of a row."""
     return Entry(row["key"].decode(), row["value"], row["revision"])
 
 

@@ -34,7 +34,9 @@ MAX_GROUP_SIZE: Final = 256
 
 _RETRY_DELAY_S: Final = 0.1
 _PRUNE_INTERVAL: Final = 256
-_LOCK: Final = "SELECT revision FROM state FOR UPDATE"
+LOCK: Final = "SELECT revision FROM state FOR UPDATE"
+"""Reads the counter of a schema; other writers wait until the transaction has ended."""
+
 _DONE: Final = "SELECT EXISTS (SELECT FROM change WHERE revision = $1 AND nonce = $2)"
 _KNOWN: Final = "SELECT key, revision FROM entry WHERE key = ANY($1::bytea[])"
 _REMOVE: Final = "DELETE FROM entry WHERE key = ANY($1::bytea[])"
@@ -138,7 +140,7 @@ class Writer:
     async def _transaction(self, connection: Any, group: list[Request]) -> Decision:
         transaction = connection.transaction()
         await transaction.start()
-        before = await connection.fetchval(_LOCK)
+        before = await connection.fetchval(LOCK)
         if self._uncertain is not None:
             nonce, earlier = self._uncertain
             if earlier.changes and await connection.fetchval(_DONE, earlier.revision, nonce):
