@@ -25,6 +25,7 @@ from penstock_connector._errors import (
     SchemaError,
     as_connector_error,
 )
+from penstock_connector._logs import set_task
 from penstock_connector._sink import FailedRowsError, Refused, Staging, TransactionalSink
 from penstock_connector._staging import Stage, StagedSchema, Stages, check_rows
 from penstock_connector._tracing import within
@@ -83,6 +84,7 @@ class Committer:
         """Open the sink. A transaction that may not have been applied is applied again, before any
         new row comes (rule R12). Returns the last transaction of a SINK mode sink.
         """
+        set_task(self.task_id, self.epoch)
         last = prepared_from_proto(order.last_prepared) if order.HasField("last_prepared") else None
         self._sink.tolerates_failed_rows = order.tolerates_failed_rows
         await self._run("init", lambda: self._sink.init(config))

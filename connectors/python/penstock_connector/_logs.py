@@ -5,7 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from typing import Final
+
+_TASK: Final = ContextVar("task", default=("", 0))
+
+ATTEMPT: Final = "attempt"
+"""Attribute of a record that tells a failed attempt to connect: the host shows the last one as what
+the task waits for.
+"""
+
+
+def set_task(task_id: str, epoch: int) -> None:
+    """Have what this thread logs from now on, or this call, belong to a task."""
+    _TASK.set((task_id, epoch))
 
 
 class JsonLines(logging.Formatter):
@@ -13,7 +27,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        line = {
+        line: dict[str, object] = {
             "@level": record.levelname.lower().replace("warning", "warn"),
             "@message": record.getMessage(),
             "@module": record.name,
@@ -21,6 +35,9 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
+        task, epoch = _TASK.get()
+        if task and (attempt := getattr(record, ATTEMPT, None)):
+            line["@attempt"] = {"task": task, "epoch": epoch, **attempt}
         return json.dumps(line, ensure_ascii=False)
 
 

@@ -19,6 +19,7 @@ from penstock_connector._checkpoints import Checkpoints
 from penstock_connector._credit import Window
 from penstock_connector._encoder import Encoder, Piece
 from penstock_connector._errors import as_connector_error
+from penstock_connector._logs import set_task
 from penstock_connector._outbox import Outbox
 from penstock_connector._source import _SHORTEST_WAIT, Batch, Source
 from penstock_connector._values import Partition
@@ -156,6 +157,7 @@ class Pump:
 
     def _run(self, config: Any, partitions: Sequence[Partition]) -> None:
         error: BaseException | None = None
+        set_task(self.task_id, self.epoch)
         try:
             self._call("init", lambda: self._source.init(config))
             self._call("connect", lambda: self._source.connect(partitions))

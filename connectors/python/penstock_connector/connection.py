@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from penstock_connector._config import key
 from penstock_connector._errors import ConnectorError, RetriableError
+from penstock_connector._logs import ATTEMPT
 from penstock_connector.reach import Reaching
 
 T = TypeVar("T")
@@ -72,8 +73,7 @@ class Retry:
                 late = time.monotonic() + pause > until
                 if late or attempt >= self.attempts:
                     raise
-                text = "[%s] %s; attempt %d of %d, the next one in %.1f s"
-                _log.warning(text, error.code, error.message, attempt, self.attempts, pause)
+                log_attempt(error, attempt, pause, attempts=self.attempts)
                 if wait(pause):
                     raise
         raise AssertionError("unreachable")
@@ -84,6 +84,27 @@ class Retry:
         if self.max_backoff_s:
             seconds = min(seconds * 2.0 ** min(attempt - 1, 30), self.max_backoff_s)
         return seconds * random.uniform(0.5, 1.5) if self.jitter else seconds  # noqa: S311 - no secret
+
+
+def log_attempt(error: ConnectorError, attempt: int, pause_s: float, *, attempts: int = 0) -> None:
+    """Log why an attempt to connect failed. While the task opens, the host shows the last one.
+
+    Args:
+        error: Why it failed.
+        attempt: Its number; the first is 1.
+        pause_s: Seconds until the next one.
+        attempts: Most attempts; 0: until a time.
+    """
+    of = f" of {attempts}" if attempts else ""
+    told = {
+        "code": error.code,
+        "message": error.message,
+        "fix": error.fix,
+        "attempt": attempt,
+        "attempts": attempts,
+    }
+    text = "[%s] %s; attempt %d%s, the next one in %.1f s"
+    _log.warning(text, error.code, error.message, attempt, of, pause_s, extra={ATTEMPT: told})
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,14 @@
 """Calls that are made again, and the keys that say how often."""
 
+import contextvars
+import json
+
 import pytest
 
 from penstock_connector import AuthError, RetriableError
 from penstock_connector import connection as module
 from penstock_connector._config import parse_config
+from penstock_connector._logs import JsonLines, set_task
 from penstock_connector.connection import ConnectionKeys, Retry
 
 
@@ -57,6 +61,24 @@ def test_each_failure_that_is_tried_again_is_told_at_once(clock, caplog):
         "[a.code] a test; attempt 1 of 3, the next one in 1.0 s",
         "[a.code] a test; attempt 2 of 3, the next one in 1.0 s",
     ]
+
+
+def test_a_line_of_an_attempt_says_which_task_makes_it(clock, caplog):
+    """The host shows it as the status of the task while it opens."""
+    with pytest.raises(RetriableError):
+        Retry(2, 1.0).call(failing(9)[0], clock.wait)
+    (record,) = caplog.records
+    lines = JsonLines()
+    assert "@attempt" not in json.loads(lines.format(record))  # no task: a check, for instance
+
+    def format_in_task():
+        set_task("g-0", 7)
+        return json.loads(lines.format(record))
+
+    assert contextvars.copy_context().run(format_in_task)["@attempt"] == {
+        "task": "g-0", "epoch": 7, "code": "a.code", "message": "a test", "fix": "",
+        "attempt": 1, "attempts": 2,
+    }  # fmt: skip
 
 
 def test_attempts_end_with_the_last_error(clock):

@@ -19,6 +19,7 @@ from penstock.model.errors import ConfigError, PenstockError, RetriableError
 from penstock.plugin.catalog.manifest import ConnectorEntry, Manifest
 from penstock.plugin.catalog.registry import PluginPath, Registry, log_changes, log_problems
 from penstock.plugin.limits import Deadlines, LaunchOptions
+from penstock.plugin.process.attempts import AttemptListeners
 from penstock.plugin.process.local_process import remove_stale_folders
 from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.plugin.process.startup import start_plugin
@@ -114,8 +115,14 @@ class PluginHost:
         self._path = installed if isinstance(installed, PluginPath) else None
         self.registry = installed.load() if isinstance(installed, PluginPath) else installed
         log_problems(self.registry)
+        self.attempts = AttemptListeners()
+        """Passes failed attempts of plugins to connect to those that run the tasks."""
         self._options = LaunchOptions(
-            runtime_dir, deadlines or Deadlines(), telemetry, max_memory_bytes
+            runtime_dir,
+            deadlines or Deadlines(),
+            telemetry,
+            max_memory_bytes,
+            self.attempts.report,
         )
         self._clock = clock
         self._idle_timeout_s = idle_timeout_s

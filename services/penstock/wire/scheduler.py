@@ -14,6 +14,7 @@ from penstock.model.status import (
     ConnectorStatus,
     HeldTasks,
     Rebalances,
+    RunState,
     RunStatus,
     WorkerStatus,
 )
@@ -101,6 +102,10 @@ def _run_to_proto(status: RunStatus, budget: MessageBudget) -> pb.RunStatus:
 def _share_diagnostic(status: RunStatus) -> RunStatus:
     """Return a status whose worker reported the diagnostic that the message has once."""
     task = status.task
-    if task is None or task.diagnostic is not None or task.state not in _STATES_WITH_DIAGNOSTIC:
+    if task is None or task.diagnostic is not None:
+        return status
+    # of a task that is being opened: why an attempt to connect failed
+    is_connecting = task.state is TaskState.STARTING and status.state is RunState.UNASSIGNED
+    if task.state not in _STATES_WITH_DIAGNOSTIC and not is_connecting:
         return status
     return replace(status, task=replace(task, diagnostic=status.diagnostic))

@@ -113,9 +113,17 @@ class FakeWorker:
                 await self._task
             self._task = None
 
-    def set(self, task_id: str, state: TaskState, diagnostic: Diagnostic | None = None) -> None:
+    def set(
+        self,
+        task_id: str,
+        state: TaskState,
+        diagnostic: Diagnostic | None = None,
+        restarts: int = 0,
+    ) -> None:
         """Let a task be in a state."""
-        self.held[task_id] = replace(self.held[task_id], state=state, diagnostic=diagnostic)
+        self.held[task_id] = replace(
+            self.held[task_id], state=state, diagnostic=diagnostic, restarts=restarts
+        )
         self._news.set()
 
     def find(self, generation: str) -> None:

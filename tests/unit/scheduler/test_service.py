@@ -320,9 +320,27 @@ def test_a_task_that_opens_again_after_a_failure_says_why(mesh):
         (id_,) = worker.held
         worker.set(id_, TaskState.STARTING)
         await until_state(mesh.first.client, "orders", RunState.UNASSIGNED)
-        worker.set(id_, TaskState.STARTING, TRANSIENT)
+        worker.set(id_, TaskState.STARTING, TRANSIENT, restarts=1)
         task = await until_state(mesh.first.client, "orders", RunState.RESTARTING)
         assert task.diagnostic == TRANSIENT
+
+    mesh(test)
+
+
+def test_a_task_that_opens_for_the_first_time_says_why_its_last_attempt_failed(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task runs")
+        (id_,) = worker.held
+        worker.set(id_, TaskState.STARTING, TRANSIENT)
+        task = await until_state(mesh.first.client, "orders", RunState.UNASSIGNED)
+        assert (task.diagnostic, task.task.diagnostic) == (TRANSIENT, TRANSIENT)
+        worker.set(id_, TaskState.RUNNING)
+        task = await until_state(mesh.first.client, "orders", RunState.RUNNING)
+        assert (task.diagnostic, task.task.diagnostic) == (None, None)
+
+    mesh(test)
 
     mesh(test)
 

@@ -6,8 +6,8 @@ Callbacks run in that thread. What ends the connection for good is in `failure`,
 
 from __future__ import annotations
 
+import contextvars
 import itertools
-import logging
 import ssl
 import threading
 import time
@@ -16,10 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock_connector import AuthError, ConfigError, ConnectorError, RetriableError
-from penstock_connector.connection import CONNECT_WITHIN_S, Retry
+from penstock_connector.connection import CONNECT_WITHIN_S, Retry, log_attempt
 from penstock_messaging.mqtt.config import MqttConfig, Server
-
-_log = logging.getLogger(__name__)
 
 _BACKOFF: Final = Retry(attempts=0, backoff_s=0.05, max_backoff_s=5.0, jitter=True)
 _LOOP_S: Final = 0.5
@@ -138,7 +136,10 @@ class Broker:
         }.items():
             setattr(client, name, call)
         self.client: Any = client
-        self._thread = threading.Thread(target=self._run, name="mqtt", daemon=True)
+        inside = contextvars.copy_context()  # what the thread logs is of the task, too
+        self._thread = threading.Thread(
+            target=inside.run, args=(self._run,), name="mqtt", daemon=True
+        )
 
     def open(self, wait: Callable[[float], object]) -> None:
         """Connect. `wait` returns True when the task is ending.
@@ -219,8 +220,9 @@ class Broker:
             if time.monotonic() - down_since > self._config.max_retry_time_ms:
                 self.fail(self._unavailable())
                 return
-            _log.warning("[mqtt.unavailable] %s", self._why)
-            self._closing.wait(_BACKOFF.pause_s(tries))
+            pause_s = _BACKOFF.pause_s(tries)
+            log_attempt(self._unavailable(), tries, pause_s)
+            self._closing.wait(pause_s)
 
     def _talk(self, server: Server) -> bool:
         """Be connected to a broker until that breaks; return whether it took the connection."""

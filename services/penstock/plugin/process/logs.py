@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from penstock.plugin.errors import escape_text
+from penstock.plugin.process import attempts
 from penstock.telemetry.redaction import redact_secrets
 
 _log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ _LEVELS: Final[Mapping[str, int]] = {
 
 _LEVEL_KEYS: Final = ("@level", "level", "severityText", "severity_text")
 _MESSAGE_KEYS: Final = ("@message", "message", "msg", "body")
-_IGNORED_KEYS: Final = frozenset({"@timestamp", "timestamp", "time", "@module"})
+_IGNORED_KEYS: Final = frozenset({"@timestamp", "timestamp", "time", "@module", attempts.KEY})
 
 
 class Redactor:
@@ -157,10 +158,12 @@ class PluginLog:
         connector: str,
         redact: Redactor,
         budget: LineBudget | None = None,
+        on_attempt: attempts.OnAttempt | None = None,
     ) -> None:
+        """`on_attempt` gets the failed attempts to connect that lines tell."""
         self._extra = {"plugin": plugin, "connector": connector}
         self._name = f"{plugin}/{connector}"
-        self._redact = redact
+        self._redact, self._on_attempt = redact, on_attempt
         self._budget = budget or LineBudget()
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._dropped = 0
@@ -185,6 +188,9 @@ class PluginLog:
             self._tail.append(escape_text(self._redact(text[:400]), 200))
             return
         self.report_dropped()
+        attempt = attempts.parse_attempt(text, self._redact) if self._on_attempt else None
+        if attempt is not None and self._on_attempt is not None:
+            self._on_attempt(attempt)
         level, message = parse_line(text)
         message = escape_text(self._redact(message))
         self._tail.append(escape_text(message, 400))

@@ -67,7 +67,7 @@ async def start_plugin(
     launch = prepare_launch(manifest, options.runtime_dir, options.telemetry)
     redact = Redactor()
     redact.add_secrets([launch.credential])
-    log = PluginLog(manifest.name, entry.name, redact)
+    log = PluginLog(manifest.name, entry.name, redact, on_attempt=options.on_attempt)
     name = f"{manifest.name}/{entry.name}"
     try:
         child = ChildProcess.spawn(launch)

@@ -177,7 +177,7 @@ def _task_state(status: TaskStatus | None, history: RestartHistory | None) -> Ru
     state = _RUN_STATES.get(status.state) if status else None
     if state is None:  # the task is being opened
         is_restarting = history is not None and history.is_restarting
-        if status is not None and status.diagnostic is not None:
+        if status is not None and status.diagnostic is not None and status.restarts:
             is_restarting = True  # it has failed before, and tries to open again
         return RunState.RESTARTING if is_restarting else RunState.UNASSIGNED
     return state

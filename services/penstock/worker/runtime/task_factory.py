@@ -154,6 +154,7 @@ class RunSpecFactory:
                 one for metrics in streams.plugin_metrics for one in metrics.current()
             ),
             is_isolated=isolated,
+            watch_attempts=partial(self.context.host.attempts.watch, plan.task_id, epoch),
             release=partial(self.context.host.release, plan.task_id),
         )
 

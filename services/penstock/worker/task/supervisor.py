@@ -85,6 +85,7 @@ class TaskSupervisor(ABC):
         self._policy, self._on_change = policy, on_change
         self._state = TaskState.STARTING
         self._diagnostic: Diagnostic | None = None
+        self._attempt: Diagnostic | None = None
         self._restarts = self._restarts_in_a_row = 0
         self._times = StateTimes(self._state)
         self._starts = Counter[str]()
@@ -130,7 +131,7 @@ class TaskSupervisor(ABC):
             self.connector,
             self.epoch,
             self._state,
-            self._diagnostic,
+            self._attempt or self._diagnostic,
             restarts=self._restarts,
             restarts_in_a_row=self._restarts_in_a_row,
         )
@@ -142,7 +143,7 @@ class TaskSupervisor(ABC):
         return (
             self.epoch,
             self._state,
-            self._diagnostic,
+            self._attempt or self._diagnostic,
             self._restarts,
             self._restarts_in_a_row,
         )
@@ -175,6 +176,12 @@ class TaskSupervisor(ABC):
         self._starts["started"] += 1
         self._set_state(TaskState.RUNNING)
 
+    def _record_attempt(self, failure: Diagnostic) -> None:
+        """Report why the last attempt to open failed, while further ones are made."""
+        if self._state is TaskState.STARTING:
+            self._attempt = redact_diagnostic(failure)
+            self._on_change()
+
     def _may_restart(self, error: PenstockError) -> bool:
         if error.diagnostic.error_class is not ErrorClass.RETRIABLE or self._stop.is_set():
             return False
@@ -195,6 +202,7 @@ class TaskSupervisor(ABC):
             log.info("task %s is %s", self.task_id, state.name)
         self._state = state
         self._times.enter(state)
+        self._attempt = None
         self._diagnostic = redact_diagnostic(diagnostic) if diagnostic else None
         self._on_change()
 

@@ -241,7 +241,8 @@ class Task(TaskSupervisor):
         changed = asyncio.create_task(self._wait_for_next_run(spec))
         changed.add_done_callback(lambda _: run.stop())  # harmless when the run has ended
         try:
-            await run.run()
+            with spec.watch_attempts(self._record_attempt):
+                await run.run()
             self._write_retries.record(None, retry, is_progress=bool(run.commit_count))
         except Exception as error:
             self._counters.record_error()

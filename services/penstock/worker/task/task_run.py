@@ -75,7 +75,8 @@ class RunSpec:
     run must start. `make_rejected_row_handler` gets the opened source reader. `plugin_version` is
     that of the source, or of the sink where the source is a topic. `plugin_metrics` returns what
     its plugins measured. `is_isolated`: its plugin processes serve no other task, until `release`
-    is called.
+    is called. `watch_attempts` passes failed attempts of its plugins to connect, while its block
+    runs.
     """
 
     plan: TaskPlan
@@ -99,6 +100,9 @@ class RunSpec:
     plugin_metrics: Callable[[], tuple[PluginMetric, ...]] = tuple
     is_isolated: bool = False
     release: Callable[[], None] = lambda: None
+    watch_attempts: Callable[[Callable[[Diagnostic], None]], AbstractContextManager[None]] = (
+        lambda _: nullcontext()
+    )
 
 
 STOP_GRACE_S = 1.2
