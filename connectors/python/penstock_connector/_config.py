@@ -114,7 +114,8 @@ def key(
         default: Value when the user gives none; None when left out and not required.
         doc: What it does, for people.
         required: The user must give it.
-        type: `duration`, `size`, `password`, `list` or `enum`, where the annotation is not enough.
+        type: `duration`, `size`, `password`, `list`, `file` or `enum`, where the annotation is not
+            enough. A `file` is a path on the worker's machine, or a list of them.
         name: The key, when it is not the field's name with dots for underscores.
         choices: Valid values.
         sensitive: Never logged and never returned; set by `type="password"` too.
@@ -158,7 +159,9 @@ def _field_of(field: dataclasses.Field[Any], hint: Any) -> KeyField:
         name = f"{name.removesuffix('.*')}.*"
     choices = meta.choices or tuple(map(str, typing.get_args(plain)))
     is_literal = typing.get_origin(plain) is typing.Literal
-    kind = meta.type or ("enum" if meta.choices or is_literal else _kind_of(plain, name))
+    is_list = (typing.get_origin(plain) or plain) in {tuple, list}
+    written = "" if is_list and meta.type == _FILE else meta.type  # described so, read as a list
+    kind = written or ("enum" if meta.choices or is_literal else _kind_of(plain, name))
     default = field.default
     if field.default_factory is not dataclasses.MISSING:
         default = field.default_factory()
@@ -367,6 +370,11 @@ class KeyField:
                 return ",".join(value)
         return str(value)
 
+    def _described_kind(self) -> str:
+        if self.meta.type == _FILE:
+            return _FILE
+        return "string" if self.kind == _MAP else self.kind
+
     def _error(self, code: str, message: str, fix: str) -> ConfigError:
         return ConfigError(code, f"{self.name!r} {message}", fix=fix, config_path=self.name)
 
@@ -374,7 +382,7 @@ class KeyField:
         """Return the message for this key."""
         message = plugin_pb.ConfigKey(
             name=self.name,
-            type="string" if self.kind == _MAP else self.kind,
+            type=self._described_kind(),
             required=self.required,
             sensitive=self.meta.sensitive,
             importance=self.meta.importance or ("high" if self.required else "medium"),
@@ -422,6 +430,7 @@ def _parse_bool(text: str) -> bool:
 
 
 _MAP: Final = "map"
+_FILE: Final = "file"
 _QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
 _SECONDS: Final[Mapping[str, float]] = {
     "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400,

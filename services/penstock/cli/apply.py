@@ -19,7 +19,7 @@ from penstock.cli.gateway_client import GatewayClient, url_path
 from penstock.cli.gateway_options import add_gateway_options, connect_gateway
 from penstock.cli.output import print_value
 from penstock.cli.progress import status_line
-from penstock.model.errors import Diagnostic, ErrorClass, PenstockError
+from penstock.model.errors import Diagnostic, ErrorClass, PenstockError, Severity
 
 _FAILED: Final = "failed"
 
@@ -47,6 +47,7 @@ class CurrentConnector:
     tasks: int = 0
     differences: Sequence[Mapping[str, Any]] = ()
     errors: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Change:
     desired: DesiredConnector | None = None
     differences: Sequence[Mapping[str, Any]] = ()
     errors: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[Mapping[str, Any]] = ()
 
 
 def describe(parser: argparse.ArgumentParser, name: str) -> None:
@@ -84,7 +86,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     with connect_gateway(arguments) as gateway:
         changes = _plan_changes(gateway, desired, prune=arguments.prune)
     _print_changes(arguments.output, changes)
-    if _print_errors(changes):
+    if _print_findings(changes):
         return EXIT_USAGE
     has_changes = any(change.action is not Action.NOTHING for change in changes)
     return EXIT_CHANGES if has_changes and arguments.exit_code else 0
@@ -94,7 +96,7 @@ def _apply(arguments: argparse.Namespace) -> int:
     desired = list(read_desired_connectors(arguments.folder))
     with connect_gateway(arguments) as gateway:
         changes = _plan_changes(gateway, desired, prune=arguments.prune)
-        if _print_errors(changes):
+        if _print_findings(changes):
             _print_changes(arguments.output, changes, {})
             return EXIT_USAGE
         results: dict[str, str] = {}
@@ -123,6 +125,7 @@ def plan_change(desired: DesiredConnector, current: CurrentConnector) -> Change:
             differences=current.differences,
             errors=current.errors,
         )
+    is_written = not current.revision or bool(current.differences)
     if not current.revision:
         state = desired.state or "RUNNING"
         action, tasks = Action.CREATE, _tasks_of_start(desired) if state == "RUNNING" else "none"
@@ -140,6 +143,7 @@ def plan_change(desired: DesiredConnector, current: CurrentConnector) -> Change:
         state,
         desired,
         current.differences,
+        warnings=current.warnings if is_written else (),
     )
 
 
@@ -199,6 +203,7 @@ def _compare(
             tasks.get(connector.name, 0),
             comparison["differences"],
             [finding for finding in comparison["findings"] if finding["severity"] == "error"],
+            [finding for finding in comparison["findings"] if finding["severity"] == "warning"],
         )
         yield plan_change(connector, current)
     if prune:
@@ -223,20 +228,28 @@ def _apply_change(gateway: GatewayClient, change: Change) -> None:
         gateway.set_state(change.name, change.state)
 
 
-def _print_errors(changes: Sequence[Change]) -> bool:
-    """Print the errors of all files; return whether there are any."""
+def _print_findings(changes: Sequence[Change]) -> bool:
+    """Print the errors of all files, and the warnings of those that are written; return whether
+    there are errors.
+    """
     for change in changes:
-        for finding in change.errors:
+        for finding in (*change.errors, *change.warnings):
+            is_error = finding["severity"] == "error"
             print_diagnostic(
                 Diagnostic(
                     finding["code"],
-                    f"{change.name}: {finding['message']}",
+                    f"{_place(change)}: {finding['message']}",
                     ErrorClass.CONFIG,
+                    Severity.ERROR if is_error else Severity.WARNING,
                     fix=finding.get("fix", ""),
                     config_path=finding.get("config_path", ""),
                 )
             )
     return any(change.errors for change in changes)
+
+
+def _place(change: Change) -> str:
+    return change.desired.file if change.desired and change.desired.file else change.name
 
 
 def _print_changes(
@@ -248,7 +261,7 @@ def _print_changes(
             value["result"] = results.get(value["connector"], "not tried")
     rows = [{**value, "keys": list(map(_difference_text, value["keys"]))} for value in values]
     for row in rows:
-        row.pop("errors", None)  # `_print_errors` prints them
+        row.pop("errors", None)  # `_print_findings` prints them
     print_value(output, values, rows)
 
 

@@ -11,7 +11,7 @@ import re
 import socket
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -144,7 +144,8 @@ class InstanceSettings:
 
         state = self.values["state.dir"]
         folder = Path(state).absolute() if state else default_state_dir() / "worker"
-        return read_worker_settings(self.values, self.extra, folder / "topics")
+        settings = read_worker_settings(self.values, self.extra, folder / "topics")
+        return replace(settings, is_shared=True)
 
     def labels(self) -> dict[str, str]:
         """Return the labels of a worker.

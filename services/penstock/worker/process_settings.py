@@ -44,7 +44,7 @@ class WorkerSettings:
 
     `values` and `extra` are the raw keys, for the process that runs previews.
     `previews_in_process`: previews run in a process of their own; False runs them in the engine of
-    this process.
+    this process. `is_shared`: the worker is one of a cluster.
     """
 
     topics_dir: str
@@ -60,6 +60,7 @@ class WorkerSettings:
     values: Mapping[str, Any] = field(repr=False)
     extra: Mapping[str, str] = field(repr=False)
     previews_in_process: bool = True
+    is_shared: bool = False
 
 
 def read_worker_settings(

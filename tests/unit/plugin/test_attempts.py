@@ -87,7 +87,8 @@ class Opening(TaskSupervisor):
     def __init__(self) -> None:
         assigned = Assignment(Connector("orders", {}, generation="g"), TaskPlan("g-0"), 7)
         self.statuses = []
-        super().__init__(assigned, RestartPolicy(0.001, 0.001, 3600.0), lambda: self.statuses.append(self.status()))
+        policy = RestartPolicy(0.001, 0.001, 3600.0)
+        super().__init__(assigned, policy, lambda: self.statuses.append(self.status()))
 
     def update(self, wanted: Assignment) -> None:
         """Do nothing."""

@@ -121,6 +121,7 @@ class Store:
             wait_for_change=asyncio.Event().wait,
             is_isolated=isolated,
             release=self.end_own,
+            watch_attempts=lambda _: nullcontext(),
         )
 
     def reader(self, plan):

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 class DeltaSinkConfig(Reaching):
     """Which table, and how it is written."""
 
-    path: str = key(doc="Folder of the table. ${topic} is the rows' topic.", required=True)
+    path: str = key(
+        type="file", doc="Folder of the table. ${topic} is the rows' topic.", required=True
+    )
     compression: str = key(
         "snappy", doc="Of Parquet.", choices=("none", "snappy", "zstd", "gzip", "lz4")
     )

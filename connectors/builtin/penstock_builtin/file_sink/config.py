@@ -39,13 +39,15 @@ class FileSinkConfig(S3Keys, HdfsKeys, StorageKeys, Reaching):
 
     file: str = key(
         "",
+        type="file",
         doc="One file that is appended to; Kafka Connect's key. ${topic} and ${task} vary "
         "it. This or `path` is required.",
         importance="high",
     )
-    filename: str = key("", doc="As `file`; RocketMQ Connect's key.")
+    filename: str = key("", type="file", doc="As `file`; RocketMQ Connect's key.")
     path: str = key(
         "",
+        type="file",
         doc="A folder of files that are begun anew by rows, size or age; "
         "s3://bucket/prefix and gs://bucket/prefix are ones in object stores, "
         "hdfs://host:port/folder is one of HDFS. ${topic} and ${task} vary it.",

@@ -28,26 +28,30 @@ class FileSourceConfig(S3Keys, HdfsKeys, ReadingKeys, Reaching):
 
     file: tuple[str, ...] = key(
         (),
+        type="file",
         doc="Files or patterns (`*`, `?`, `[…]`, `**`) to read; Kafka Connect's key. This "
         "or `path` is required.",
         importance="high",
     )
     path: tuple[str, ...] = key(
         (),
+        type="file",
         doc="The same under its better name; both may be given. A folder stands for its files, "
         "s3://bucket/prefix and gs://bucket/prefix for the objects of a store whose keys begin so; "
         "hdfs://host:port/path is a file, a folder or a pattern (`*`, `?`, `[…]`, `{a,b}`) of "
         "HDFS.",
         importance="high",
     )
-    filename: tuple[str, ...] = key((), doc="As `file`; RocketMQ Connect's key.")
+    filename: tuple[str, ...] = key((), type="file", doc="As `file`; RocketMQ Connect's key.")
     list_interval: float = key(
         10.0,
         type="duration",
         doc="Time between two looks for new objects and files of HDFS; a look costs requests.",
     )
     allowed_roots: tuple[str, ...] = key(
-        (), doc="Folders that opened files must be in, whatever links led there; empty: any."
+        (),
+        type="file",
+        doc="Folders that opened files must be in, whatever links led there; empty: any.",
     )
 
     def __post_init__(self) -> None:

@@ -18,7 +18,9 @@ class SftpKeys:
         "", type="password", sensitive=True, doc="The user's password; this, or a key."
     )
     sftp_key: str = key("", type="password", doc="A private key, as the text of its file.")
-    sftp_key_file: str = key("", doc="File with the private key, on the worker's machine.")
+    sftp_key_file: str = key(
+        "", type="file", doc="File with the private key, on the worker's machine."
+    )
     sftp_key_passphrase: str = key("", type="password", doc="Opens the private key.")
     sftp_host_key: tuple[str, ...] = key(
         (),
@@ -27,7 +29,9 @@ class SftpKeys:
         "server is talked to.",
     )
     sftp_known_hosts: str = key(
-        "", doc="File with public keys of servers, as ssh has them, on the worker's machine."
+        "",
+        type="file",
+        doc="File with public keys of servers, as ssh has them, on the worker's machine.",
     )
 
     def refuse_incomplete(self) -> None:

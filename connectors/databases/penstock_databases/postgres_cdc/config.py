@@ -38,9 +38,11 @@ class PostgresCdcConfig(ChangeKeys):
     database_password: str = key("", type="password", doc="Its password.", importance="high")
     database_dbname: str = key("", doc="Database.", importance="high")
     database_sslmode: str = key("prefer", choices=_TLS, doc="TLS with the server.")
-    database_sslrootcert: str = key("", doc="File with the authorities that are trusted.")
-    database_sslcert: str = key("", doc="File with the client's certificate.")
-    database_sslkey: str = key("", doc="File with its key.")
+    database_sslrootcert: str = key(
+        "", type="file", doc="File with the authorities that are trusted."
+    )
+    database_sslcert: str = key("", type="file", doc="File with the client's certificate.")
+    database_sslkey: str = key("", type="file", doc="File with its key.")
     plugin_name: Literal["pgoutput"] = key("pgoutput", doc="Only `pgoutput` is there.")
     slot_name: str = key("penstock", doc="Replication slot; made when missing.")
     slot_drop_on_stop: bool = key(

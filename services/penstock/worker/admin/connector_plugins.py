@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.connector_config.keys import FRAMEWORK_KEYS
+from penstock.connector_config.relative_paths import find_relative_paths
 from penstock.model.admin import ValidatedConnector
 from penstock.model.config_def import (
     ConfigValue,
@@ -357,6 +358,14 @@ class Validator:
         findings = [with_config_path(d, resolved, role) for d in found]
         if role == "source" and not process.spec.source.replayable:
             findings += _check_replayable(resolved)
+        given = target.config.keys() | target.secrets.keys()
+        if self._context.is_shared:
+            written = resolved.connector.config
+            own = {resolved.full_key(name, role) for name in given} & written.keys()
+            paths = {resolved.full_key(k.name, role) for k in process.spec.keys if k.type == "file"}
+            findings += find_relative_paths(
+                {key: written[key] for key in sorted(own)}, paths, resolved.kind
+            )
         values = []
         for value in validation.values:
             name = resolved.full_key(value.name, role)
@@ -365,7 +374,6 @@ class Validator:
                 resolved.connector.config[name] if name in resolved.reference_keys else value.value
             )
             values.append(ConfigValue(name, shown, value.visible, value.recommended_values))
-        given = target.config.keys() | target.secrets.keys()
         names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
         return findings, values, [resolved.full_key(name, role) for name in names if name in given]
 

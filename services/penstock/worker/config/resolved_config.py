@@ -327,7 +327,8 @@ async def resolve_config(
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
     """What the tasks and the admin operations of a worker share: its plugins, its providers of
-    secrets, the bounds of its node, and folders with Python functions of the user.
+    secrets, the bounds of its node, and folders with Python functions of the user. `is_shared`: it
+    is one of a cluster, so those who configure it do not know the folder that it was started in.
     """
 
     host: PluginHost
@@ -335,6 +336,7 @@ class WorkerContext:
     bounds: ConnectorBounds = UNBOUNDED
     functions: Sequence[Path] = ()
     brokers: BrokerTopics = NO_BROKERS
+    is_shared: bool = False
 
     async def resolve(self, connector: Connector) -> ResolvedConfig:
         """Return the resolved configuration of a connector, as `resolve_config`."""

@@ -177,7 +177,12 @@ class WorkerHost:
         self._stack.push_async_callback(secrets.close)
         bounds = ConnectorBounds(self._settings.overrides, self._settings.reach)
         context = WorkerContext(
-            host, secrets, bounds, self._settings.functions_path, self._settings.brokers
+            host,
+            secrets,
+            bounds,
+            self._settings.functions_path,
+            self._settings.brokers,
+            self._settings.is_shared,
         )
         previews = None
         if self._settings.previews_in_process:
