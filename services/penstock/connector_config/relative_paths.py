@@ -45,6 +45,7 @@ def _is_relative(path: str) -> bool:
 def _finding(key: str, path: str, kind: ConnectorKind) -> Diagnostic:
     shown, is_pipeline = path[:_MAX_SHOWN], kind is ConnectorKind.PIPELINE
     quote = '"' if is_pipeline else ""  # YAML's `{file: ${…}}` needs it; properties have none
+    written = f"{quote}${{env:DATA_DIR}}/{shown.removeprefix('./')}{quote}"
     return Diagnostic(
         "config.relative_path",
         f"`{key}` is {shown!r}: on a worker that is relative to the folder in which it was "
@@ -52,8 +53,8 @@ def _finding(key: str, path: str, kind: ConnectorKind) -> Diagnostic:
         ErrorClass.CONFIG,
         Severity.ERROR if is_pipeline else Severity.WARNING,
         fix="Write the absolute path that it has on the workers. Or write "
-        f"{quote}${{env:DATA_DIR}}/{shown.removeprefix('./')}{quote}, set DATA_DIR where the workers "
-        "run, and in their file `config.providers=env` and "
+        f"{written}, set DATA_DIR where the workers run, and in their file `config.providers=env` "
+        "and "
         "`config.providers.env.param.allowlist.pattern=DATA_DIR`.",
         config_path=key,
     )
