@@ -118,11 +118,7 @@ class PluginHost:
         self.attempts = AttemptListeners()
         """Passes failed attempts of plugins to connect to those that run the tasks."""
         self._options = LaunchOptions(
-            runtime_dir,
-            deadlines or Deadlines(),
-            telemetry,
-            max_memory_bytes,
-            self.attempts.report,
+            runtime_dir, deadlines or Deadlines(), telemetry, max_memory_bytes
         )
         self._clock = clock
         self._idle_timeout_s = idle_timeout_s
@@ -274,7 +270,7 @@ class PluginHost:
         started_at = self._clock()
         slot.starts += 1
         try:
-            process = await start_plugin(manifest, entry, self._options)
+            process = await start_plugin(manifest, entry, self._options, self.attempts.report)
         except PenstockError:
             slot.start_delay.record_failure(started_at=started_at, now=self._clock())
             raise

@@ -11,7 +11,6 @@ from typing import Final
 from google.protobuf.duration_pb2 import Duration
 
 from penstock.api.connector.v1 import types_pb2
-from penstock.plugin.process.attempts import OnAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,6 @@ class LaunchOptions:
     telemetry: Mapping[str, str] | None = None
     max_memory_bytes: int = 0
     """Memory that a plugin process and its descendants may keep; 0: unlimited."""
-    on_attempt: OnAttempt | None = None
-    """Gets the failed attempts of plugins to reach their systems."""
 
 
 GRPC_DEFAULT_BYTES: Final = 4 << 20

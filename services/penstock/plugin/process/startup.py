@@ -20,6 +20,7 @@ from penstock.plugin.catalog import seal
 from penstock.plugin.catalog.manifest import ConnectorEntry, Manifest, RemoteAddress
 from penstock.plugin.errors import escape_text
 from penstock.plugin.limits import Deadlines, LaunchOptions
+from penstock.plugin.process.attempts import OnAttempt
 from penstock.plugin.process.connection import SERVING, Connection
 from penstock.plugin.process.handshake import (
     EarlyExitError,
@@ -51,9 +52,13 @@ _TLS_WORDS: Final = ("handshake", "ssl_", "certificate", "tls", "peer name", "ve
 
 
 async def start_plugin(
-    manifest: Manifest, entry: ConnectorEntry, options: LaunchOptions
+    manifest: Manifest,
+    entry: ConnectorEntry,
+    options: LaunchOptions,
+    on_attempt: OnAttempt | None = None,
 ) -> PluginProcess:
     """Start or connect to a plugin and check that it serves. A failed start leaves nothing behind.
+    `on_attempt` gets its failed attempts to reach its system.
 
     Raises:
         PenstockError: `plugin.exited_early`, `plugin.handshake_timeout`, `plugin.bad_handshake`,
@@ -67,7 +72,7 @@ async def start_plugin(
     launch = prepare_launch(manifest, options.runtime_dir, options.telemetry)
     redact = Redactor()
     redact.add_secrets([launch.credential])
-    log = PluginLog(manifest.name, entry.name, redact, on_attempt=options.on_attempt)
+    log = PluginLog(manifest.name, entry.name, redact, on_attempt=on_attempt)
     name = f"{manifest.name}/{entry.name}"
     try:
         child = ChildProcess.spawn(launch)
