@@ -238,7 +238,7 @@ def _print_findings(changes: Sequence[Change]) -> bool:
             print_diagnostic(
                 Diagnostic(
                     finding["code"],
-                    f"{_place(change)}: {finding['message']}",
+                    f"{change.name}: {finding['message']}",
                     ErrorClass.CONFIG,
                     Severity.ERROR if is_error else Severity.WARNING,
                     fix=finding.get("fix", ""),
@@ -246,10 +246,6 @@ def _print_findings(changes: Sequence[Change]) -> bool:
                 )
             )
     return any(change.errors for change in changes)
-
-
-def _place(change: Change) -> str:
-    return change.desired.file if change.desired and change.desired.file else change.name
 
 
 def _print_changes(
