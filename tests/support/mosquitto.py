@@ -3,31 +3,26 @@
     with MosquittoServer(folder) as server:
         server.publish("plant/1", b"21.5")
 
-Debian's packages are downloaded once, their signatures checked by apt, and unpacked into a cache
-folder: nothing is installed. `PENSTOCK_CACHE` names the cache folder (else `~/.cache/penstock`).
+Debian's packages are unpacked into a cache folder (`debian_packages`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import shutil
 import socket
 import subprocess
-import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import pytest
 from paho.mqtt import client as paho
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from penstock_kit.testing import wait_until
+from support.debian_packages import environment, unpacked
 from support.processes import DIES_WITH_US, free_ports
 
 USER, PASSWORD = "writer", "secret-of-mosquitto"
@@ -96,7 +91,7 @@ class MosquittoServer:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*DIES_WITH_US, *_command("usr/sbin/mosquitto"), "-c", str(file)],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=_environment(),
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment(mosquitto_tree()),
             )  # fmt: skip
         wait_until(self._answers, 20, "mosquitto answers")
 
@@ -211,57 +206,13 @@ def _command(name: str) -> list[str]:
     return [str(mosquitto_tree() / name)]
 
 
-def _environment() -> dict[str, str]:
-    libraries = mosquitto_tree() / "usr/lib/x86_64-linux-gnu"
-    return {
-        **os.environ,
-        "LD_LIBRARY_PATH": f"{libraries}:{mosquitto_tree() / 'lib/x86_64-linux-gnu'}",
-    }
-
-
-def mosquitto_tree() -> Path:
-    """Return the folder that Mosquitto is unpacked in; a machine without it and without a way to
-    get it fails the test.
-    """
-    base = os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache/penstock"
-    tree = Path(base, "mosquitto", "tree")
-    if tree.exists():
-        return tree
-    tree.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(tree.parent):
-        if not tree.exists():
-            try:
-                _unpack(tree)
-            except (OSError, subprocess.SubprocessError) as error:
-                said = getattr(error, "stderr", None) or error
-                pytest.fail(f"no Mosquitto: apt does not give its packages: {str(said)[-500:]}")
-    return tree
-
-
-def _unpack(tree: Path) -> None:
-    half = tree.with_suffix(".half")
-    shutil.rmtree(half, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            _run("apt-get", "download", *_PACKAGES, cwd=folder)
-        except subprocess.CalledProcessError:
-            _run("apt-get", "update")
-            _run("apt-get", "download", *_PACKAGES, cwd=folder)
-        for package in sorted(Path(folder).glob("*.deb")):
-            _run("dpkg", "-x", str(package), str(half))
-    half.rename(tree)
-
-
-def _run(*command: str, cwd: str | None = None) -> None:
+def _run(*command: str) -> None:
     subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=_WITHIN, cwd=cwd,
-        stdin=subprocess.DEVNULL, env=_environment() if "mosquitto" in command[0] else None,
+        command, check=True, capture_output=True, text=True, timeout=_WITHIN,
+        stdin=subprocess.DEVNULL, env=environment(mosquitto_tree()),
     )  # fmt: skip
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time fill the cache."""
-    with (folder / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def mosquitto_tree() -> Path:
+    """Return the folder that Mosquitto is unpacked in."""
+    return unpacked("mosquitto", _PACKAGES)

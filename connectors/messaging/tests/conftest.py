@@ -3,6 +3,7 @@
 import pytest
 
 from support.mosquitto import MosquittoServer
+from support.redis_server import RedisServer
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +24,17 @@ def own_mosquitto(tmp_path):
 def topic(request):
     """A name that no other test has."""
     return f"t-{abs(hash(request.node.nodeid))}"
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory):
+    """A running Redis, shared: tests use keys of their own."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def own_redis(tmp_path):
+    """A Redis that a test stops and starts."""
+    with RedisServer(tmp_path / "redis") as server:
+        yield server

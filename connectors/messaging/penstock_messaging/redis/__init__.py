@@ -1,0 +1,1 @@
+"""Streams, hashes and strings of Redis: `redis-source` and `redis-sink`."""
