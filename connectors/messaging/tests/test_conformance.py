@@ -14,9 +14,10 @@ pytestmark = [
 HERE = Path(__file__).parent.parent
 
 
-def test_the_connectors_conform_as_their_folder_says(mosquitto):
+def test_the_connectors_conform_as_their_folder_says(mosquitto, redis_server):
     told = run_kit(
-        "connectors/messaging/penstock_messaging", variables={"KIT_MQTT": str(mosquitto.port)}
+        "connectors/messaging/penstock_messaging",
+        variables={"KIT_MQTT": str(mosquitto.port), "KIT_REDIS": str(redis_server.port)},
     )
     assert differences(told, HERE / "conformance.json") == []
     assert told["conforms"], [one for one in told["results"] if one["result"] == "fail"]

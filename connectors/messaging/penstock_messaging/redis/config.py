@@ -12,7 +12,8 @@ from penstock_connector.connection import Retry
 from penstock_connector.converter_keys import ConverterKeys
 
 _PORT: Final = 6379
-_FILES: Final = ("redis.cacert", "redis.key.cert", "redis.key.file")
+FILES: Final = ("redis.cacert", "redis.key.cert", "redis.key.file")
+"""Keys of the files of TLS."""
 
 _REFUSED: Final = {
     "redis.host": "redis://{}:6379",
@@ -131,7 +132,7 @@ class RedisConfig(ConverterKeys):
             name = "redis.key.file" if self.redis_key_cert else "redis.key.cert"
             why = "`redis.key.cert` and `redis.key.file` belong together"
             raise conflict(name, why, f"Set `{name}`, too.")
-        for name, path in zip(_FILES, self._files(), strict=True):
+        for name, path in zip(FILES, self.files, strict=True):
             if path and not address.is_tls:
                 why = f"`{name}` has no effect without TLS"
                 raise conflict(name, why, "Write `rediss://` in `redis.uri`, or remove the key.")
@@ -149,7 +150,9 @@ class RedisConfig(ConverterKeys):
             found["redis.insecure"] = "without TLS there is no certificate"
         return found
 
-    def _files(self) -> tuple[str, str, str]:
+    @property
+    def files(self) -> tuple[str, str, str]:
+        """The files of `FILES`, each empty where it is not named."""
         return (self.redis_cacert, self.redis_key_cert, self.redis_key_file)
 
     @property
@@ -170,7 +173,7 @@ class RedisConfig(ConverterKeys):
             self.reach.require_path(address.socket, "redis.uri")
         else:
             self.reach.require_host(address.host, "redis.uri")
-        for name, path in zip(_FILES, self._files(), strict=True):
+        for name, path in zip(FILES, self.files, strict=True):
             self.reach.require_path(path, name)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from penstock_connector import AuthError, ConfigError, ConnectorError, RetriableError
 from penstock_connector.connection import CONNECT_WITHIN_S, Retry
-from penstock_messaging.redis.config import RedisConfig
+from penstock_messaging.redis.config import FILES, RedisConfig
 
 T = TypeVar("T")
 
@@ -54,6 +55,7 @@ class Redis:
             given |= {"host": address.host, "port": address.port}
             given["socket_connect_timeout"] = min(_CONNECT_S, config.redis_timeout)
         if address.is_tls:
+            _require_files(config)
             kind = library.connection.SSLConnection
             given |= {
                 "ssl_ca_certs": config.redis_cacert or None,
@@ -159,13 +161,6 @@ def to_connector_error(error: Exception, where: str, secret: str = "") -> Connec
             "`redis.key.cert` and `redis.key.file` where it asks for one of the client.",
             config_path="redis.cacert",
         )
-    if isinstance(error, FileNotFoundError) and error.filename:
-        return ConfigError(
-            "redis.file",
-            f"{error.filename}: there is no such file",
-            fix="Correct `redis.cacert`, `redis.key.cert` or `redis.key.file`.",
-            config_path="redis.cacert",
-        )
     if known := _answered(_first_word(error, text), f"{where}: {text[:300]}"):
         return known
     if type(error).__name__ in {"ResponseError", "DataError"}:
@@ -177,7 +172,8 @@ def to_connector_error(error: Exception, where: str, secret: str = "") -> Connec
     return RetriableError(
         "redis.unavailable",
         f"{where} does not answer: {text[:300] or type(error).__name__}",
-        fix="Start the server, or correct `redis.uri`.",
+        fix="Start the server, or correct `redis.uri`; where it asks for a certificate of the "
+        "client, set `redis.key.cert` and `redis.key.file`.",
         config_path="redis.uri",
     )
 
@@ -237,6 +233,19 @@ _NAMED: Final = {
     "ClusterDownError": "CLUSTERDOWN",
 }
 """Errors whose first word the library takes away."""
+
+
+def _require_files(config: RedisConfig) -> None:
+    for path, name in zip(config.files, FILES, strict=True):
+        try:
+            Path(path or "/dev/null").open("rb").close()
+        except OSError as error:
+            raise ConfigError(
+                "redis.file",
+                f"`{name}`: {path}: {error.strerror or error}",
+                fix=f"Set `{name}` to a file that the worker can read.",
+                config_path=name,
+            ) from None
 
 
 def _first_word(error: Exception, text: str) -> str:
