@@ -168,11 +168,11 @@ class EntryDecoder:
             bad,
         )
 
-    def _headers(self, message: _Message, entry: Entry) -> list[tuple[str, bytes]]:
+    def _headers(self, message: _Message, entry: Entry) -> list[tuple[str, bytes]] | None:
         headers = [(name.decode(errors="backslashreplace"), text) for name, text in message.others]
         if self._id_column:
             headers.append((self._id_column, str(entry.id).encode()))
-        return headers
+        return headers or None
 
     def close(self) -> None:
         """Close the converters."""
