@@ -8,10 +8,11 @@ import pytest
 
 from penstock_connector import Op
 from penstock_connector._config import parse_config
-from penstock_messaging import RedisSink
+from penstock_messaging import RedisSink, RedisSource
 from penstock_messaging.redis.commands import CommandEncoder
-from penstock_messaging.redis.entries import MOST_FIELDS, ColumnDecoder, Entry
+from penstock_messaging.redis.entries import MOST_FIELDS, ColumnDecoder, Entry, EntryDecoder
 from penstock_messaging.redis.server import to_connector_error
+from penstock_messaging.redis.source import next_count
 from penstock_messaging.redis.streams import (
     FIRST,
     EntryId,
@@ -146,6 +147,25 @@ def test_columns_are_only_added_up_to_a_bound():
     many = [part for n in range(MOST_FIELDS) for part in (b"f%d" % n, b"")]
     (bad,) = decoder.decode([Entry(e(3), many)]).bad
     assert bad.error.code == "redis.too_many_fields"
+
+
+def test_a_field_of_a_message_that_comes_twice_is_not_lost():
+    config = parse_config(
+        RedisSource.config_type, {"redis.uri": "redis://h", "redis.stream.name": "s",
+                                  "redis.entry": "message", "value.converter": "string"},
+    )  # fmt: skip
+    decoder = EntryDecoder("s", "", config.open_converters())
+    (batch,) = decoder.decode([Entry(e(1), [b"value", b"a", b"value", b"b"])]).batches
+    assert batch.rows.to_pylist()[0]["value"] == "a"
+    assert batch.rows.to_pylist()[0]["__headers"] == [("value", b"b")]
+
+
+def test_large_entries_are_asked_for_few_at_a_time():
+    large, small = Entry(e(1), [b"a", bytes(4 << 20)]), Entry(e(1), [b"a", b"b"])
+    assert next_count(100, [large] * 100, 5000) == 1
+    assert next_count(100, [small] * 100, 5000) == 200
+    assert next_count(4000, [small] * 4000, 5000) == 5000
+    assert next_count(1, [], 5000) == 2
 
 
 # ── rows as commands ─────────────────────────────────────────────────────────────────────────────

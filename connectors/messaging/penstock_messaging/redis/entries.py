@@ -186,9 +186,14 @@ class _Message(NamedTuple):
 
 
 def _message(entry: Entry) -> _Message:
-    pairs = list(zip(entry.parts[::2], entry.parts[1::2], strict=True))
-    others = [pair for pair in pairs if pair[0] not in {KEY_FIELD, VALUE_FIELD}]
-    found = dict(pairs)
+    """Return the parts of a message. A `key` or `value` that comes a second time is a header."""
+    found: dict[bytes, bytes] = {}
+    others = []
+    for name, text in zip(entry.parts[::2], entry.parts[1::2], strict=True):
+        if name in {KEY_FIELD, VALUE_FIELD} and name not in found:
+            found[name] = text
+        else:
+            others.append((name, text))
     return _Message(found.get(KEY_FIELD), found.get(VALUE_FIELD), others)
 
 

@@ -65,6 +65,12 @@ redis.call('HSET', KEYS[1], 'txn', ARGV[3], 'token', ARGV[4], 'txn_epoch', ARGV[
 return {'committed'}
 """
 
+_TOUCH: Final = """
+if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then
+  redis.call('HSET', KEYS[1], 'owner', ARGV[1])
+end
+"""
+
 _PROBE: Final = """
 local command = ARGV[1]
 redis.call('TYPE', KEYS[1])
@@ -173,7 +179,9 @@ class Ledger(TaskLedger):
         Raises:
             RetriableError: `redis.replicas`.
         """
-        reached = int(self._redis.ask_once("WAIT", count, timeout_ms))
+        # WAIT is about what its own connection wrote: a new one would wait for nothing
+        touch = ("EVAL", _TOUCH, 1, self.name, self._owner)
+        reached = int(self._redis.ask_all([touch, ("WAIT", count, timeout_ms)])[1])
         if reached < count:
             raise RetriableError(
                 "redis.replicas",

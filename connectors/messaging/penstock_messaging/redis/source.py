@@ -20,7 +20,7 @@ from penstock_connector import (
 )
 from penstock_connector.instants import TIMESTAMP, to_milliseconds
 from penstock_messaging.redis.config import RedisConfig, invalid
-from penstock_messaging.redis.entries import ColumnDecoder, EntryDecoder, told_entries
+from penstock_messaging.redis.entries import ColumnDecoder, Entry, EntryDecoder, told_entries
 from penstock_messaging.redis.server import Redis
 from penstock_messaging.redis.streams import (
     FIRST,
@@ -41,6 +41,12 @@ _STREAM: Final = "${stream}"
 _WAIT_S: Final = 0.2
 _MOST_STREAMS: Final = 10_000
 """Streams that a pattern may mean: each has an offset of its own."""
+
+_FIRST_COUNT: Final = 100
+"""Entries that are asked for first: nobody knows how large they are."""
+
+_ANSWER_BYTES: Final = 8 << 20
+"""Bytes of an answer, about."""
 
 _START: Final = "start"
 """In an offset that a person set: what is gone before it was not lost."""
@@ -142,12 +148,13 @@ class RedisSourceConfig(RedisConfig):
 
 @dataclass(slots=True)
 class _Reader:
-    """One stream, and how far it is read."""
+    """One stream, how far it is read, and how many entries are asked for at once."""
 
     name: str
     key: Mapping[str, Any]
     place: Place
     decoder: ColumnDecoder | EntryDecoder
+    count: int
     end: Place | None = field(default=None)
 
 
@@ -223,7 +230,8 @@ class RedisSource(Source[RedisSourceConfig]):
                 )
             else:
                 place = Place.of(partition.offset)
-            reader = _Reader(name, partition.key, place, self._decoder(name))
+            count = min(_FIRST_COUNT, config.batch_rows)
+            reader = _Reader(name, partition.key, place, self._decoder(name), count)
             self._readers[name.encode()] = reader
         self._ready = deque(self._readers.values())
 
@@ -258,7 +266,7 @@ class RedisSource(Source[RedisSourceConfig]):
         """Read what comes next; returns whether there may be more. What the server tells of the
         stream is of the same moment as the entries.
         """
-        count = self.config.batch_rows
+        count = reader.count
         told, answer = self._redis.ask_all(
             [
                 ("XINFO", "STREAM", reader.name),
@@ -276,6 +284,7 @@ class RedisSource(Source[RedisSourceConfig]):
         entries = told_entries(raw)
         last = parse_id(raw[-1][0].decode()) or FIRST
         is_end = len(raw) < count
+        reader.count = next_count(count, entries, self.config.batch_rows)
         reader.place = next_place(reader.place, stream, last, len(raw), is_end=is_end)
         decoded = reader.decoder.decode(entries)
         batches = decoded.batches or [Batch(dataset=self.config.dataset(reader.name))]
@@ -331,6 +340,13 @@ class RedisSource(Source[RedisSourceConfig]):
             redis.close()
         for reader in getattr(self, "_readers", {}).values():
             reader.decoder.close()
+
+
+def next_count(asked: int, entries: Sequence[Entry], most: int) -> int:
+    """Return how many entries are asked for next, by the bytes of those that came."""
+    size = sum(len(part) for entry in entries for part in entry.parts)
+    fitting = max(1, len(entries)) * _ANSWER_BYTES // max(1, size)
+    return max(1, min(2 * asked, fitting, most))
 
 
 def _look(redis: Redis, name: str) -> Stream | None:
