@@ -37,7 +37,7 @@ class RedisServer:
     ) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.port, self.tls_port = free_ports(2)
+        self.port, self.tls_port, self._bus_port = free_ports(3)
         self.socket = Path("/tmp", f"penstock-redis-{self.port}.sock")
         self._certificate, self._lines = certificate, list(lines)
         self._process: subprocess.Popen[bytes] | None = None
@@ -62,7 +62,8 @@ class RedisServer:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         lines = [
-            f"port {self.port}", "bind 127.0.0.1", f"dir {self.folder}", 'save ""',
+            f"port {self.port}", f"cluster-port {self._bus_port}", "bind 127.0.0.1",
+            f"dir {self.folder}", 'save ""',
             "appendonly yes", "appendfsync always", f"unixsocket {self.socket}",
             f"requirepass {PASSWORD}", "masterauth " + PASSWORD, *self._lines,
         ]  # fmt: skip
