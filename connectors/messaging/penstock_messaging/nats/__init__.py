@@ -1,0 +1,1 @@
+"""Streams of NATS JetStream as rows, and rows as their messages."""

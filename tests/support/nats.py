@@ -1,0 +1,238 @@
+"""Real nats-server for tests, with JetStream, on a private port and folder.
+
+    with NatsServer(folder) as server:
+        server.add_stream("orders")
+        server.publish("orders.1", b'{"id": 1}')
+
+Debian's package is downloaded once, its signature checked by apt, and unpacked into a cache folder:
+nothing is installed. `PENSTOCK_CACHE` names the cache folder (else `~/.cache/penstock`).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from penstock_kit.testing import wait_until
+from penstock_messaging.nats.connection import Address, Connection, Dialing, Login
+from penstock_messaging.nats.protocol import (
+    decode_headers,
+    encode_headers,
+    encode_publish,
+    status_of,
+)
+from support.processes import DIES_WITH_US, free_ports
+
+USER, PASSWORD = "writer", "secret-of-nats"
+_USERS = f'authorization {{ users = [ {{ user: {USER}, password: "{PASSWORD}" }} ] }}'
+_PACKAGE = "nats-server"
+_WITHIN_S = 300.0
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A message of a stream."""
+
+    subject: str
+    payload: bytes
+    headers: dict[str, str]
+    sequence: int
+
+
+class NatsServer:
+    """One server. Leaving the `with` block kills it.
+
+    Args:
+        folder: Where it stores its streams.
+        users: Its configuration of users.
+        lines: More lines of its configuration.
+
+    Attributes:
+        port: Where it listens.
+    """
+
+    def __init__(self, folder: Path, *, users: str = _USERS, lines: Sequence[str] = ()) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        (self.port,) = free_ports(1)
+        self._users, self._lines = users, list(lines)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Keys of a connector that connects to it."""
+        return {
+            "nats.servers": f"nats://127.0.0.1:{self.port}",
+            "nats.username": USER,
+            "nats.password": PASSWORD,
+        }
+
+    def configure(self, *lines: str, users: str = _USERS) -> None:
+        """Set lines of its configuration, for its next start."""
+        self._lines, self._users = list(lines), users
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        lines = [
+            f"listen: 127.0.0.1:{self.port}",
+            f'jetstream {{ store_dir: "{self.folder}" }}',
+            self._users,
+            *self._lines,
+        ]
+        file = self.folder / "nats.conf"
+        file.write_text("\n".join(lines) + "\n")
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*DIES_WITH_US, str(nats_tree() / "usr/sbin/nats-server"), "-c", str(file)],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        wait_until(self._answers, 20, "nats-server answers")
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "log").read_text()[-2000:]
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
+        return False
+
+    def stop(self) -> None:
+        """End it; it keeps its streams."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(20)
+            self._process = None
+
+    def kill(self) -> None:
+        """Kill it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(20)
+            self._process = None
+
+    def pause(self, *, is_paused: bool) -> None:
+        """Let it hang, or go on."""
+        assert self._process is not None
+        self._process.send_signal(19 if is_paused else 18)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Connect to it."""
+        login = Login(USER, PASSWORD, "", lambda: None)
+        address = Address("127.0.0.1", self.port, is_tls=False)
+        opened = Connection.open(Dialing([address], login, _no_tls, "_INBOX", 20))
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+    def request(self, verb: str, **body: Any) -> dict[str, Any]:
+        """Return the answer to a request of JetStream, which may be an error."""
+        with self.connection() as connection:
+            answer = connection.request(f"$JS.API.{verb}", json.dumps(body).encode(), what=verb)
+        found: dict[str, Any] = json.loads(answer.payload)
+        return found
+
+    def add_stream(self, name: str, *subjects: str, **more: Any) -> None:
+        """Create a stream, with subjects as its name unless others are given."""
+        given = {"name": name, "subjects": list(subjects) or [name, f"{name}.>"], **more}
+        answer = self.request(f"STREAM.CREATE.{name}", storage="file", **given)
+        assert "error" not in answer, answer
+
+    def publish(self, subject: str, *payloads: bytes, headers: Any = ()) -> list[int]:
+        """Send messages; return their numbers when the stream has them."""
+        numbers = []
+        with self.connection() as connection:
+            for at, payload in enumerate(payloads):
+                reply = f"{connection.inbox}.p{at}"
+                told = encode_headers([(name, value.encode()) for name, value in headers])
+                connection.send(encode_publish(subject, payload, reply, told))
+            while len(numbers) < len(payloads):
+                for frame in connection.receive(20):
+                    assert not status_of(frame.headers)[0], frame
+                    numbers.append(json.loads(frame.payload)["seq"])
+        return numbers
+
+    def messages(self, stream: str) -> list[Stored]:
+        """Return the messages of a stream."""
+        found: list[Stored] = []
+        with self.connection() as connection:
+            state = json.loads(connection.request(f"$JS.API.STREAM.INFO.{stream}", what="").payload)
+            for number in range(state["state"]["first_seq"], state["state"]["last_seq"] + 1):
+                order = json.dumps({"seq": number}).encode()
+                verb = f"$JS.API.STREAM.MSG.GET.{stream}"
+                answer = json.loads(connection.request(verb, order, what="").payload)
+                if (one := answer.get("message")) is not None:
+                    told = decode_headers(base64.b64decode(one.get("hdrs", "")))
+                    headers = {name: value.decode() for name, value in told}
+                    data = base64.b64decode(one.get("data", ""))
+                    found.append(Stored(one["subject"], data, headers, one["seq"]))
+        return found
+
+
+def _no_tls() -> Any:
+    raise AssertionError("this server has no TLS")
+
+
+def nats_tree() -> Path:
+    """Return the folder that nats-server is unpacked in; a machine without it and without a way to
+    get it fails the test.
+    """
+    base = os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache/penstock"
+    tree = Path(base, "nats", "tree")
+    if tree.exists():
+        return tree
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    with (tree.parent / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one process at a time fills the cache
+        if not tree.exists():
+            try:
+                _unpack(tree)
+            except (OSError, subprocess.SubprocessError) as error:
+                said = getattr(error, "stderr", None) or error
+                pytest.fail(f"no nats-server: apt does not give its package: {str(said)[-500:]}")
+    return tree
+
+
+def _unpack(tree: Path) -> None:
+    half = tree.with_suffix(".half")
+    shutil.rmtree(half, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _run("apt-get", "download", _PACKAGE, cwd=folder)
+        except subprocess.CalledProcessError:
+            _run("apt-get", "update")
+            _run("apt-get", "download", _PACKAGE, cwd=folder)
+        for package in Path(folder).glob("*.deb"):
+            _run("dpkg", "-x", str(package), str(half))
+    half.rename(tree)
+
+
+def _run(*command: str, cwd: str | None = None) -> None:
+    subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=_WITHIN_S, cwd=cwd,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
