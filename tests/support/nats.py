@@ -19,7 +19,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +27,9 @@ from typing import Any, Self
 import pytest
 
 from penstock_kit.testing import wait_until
-from penstock_messaging.nats.connection import Address, Connection, Dialing, Login
+from penstock_connector._config import parse_config
+from penstock_messaging.nats.config import NatsConfig
+from penstock_messaging.nats.connection import Connection
 from penstock_messaging.nats.protocol import (
     decode_headers,
     encode_headers,
@@ -84,14 +86,11 @@ class NatsServer:
         """Set lines of its configuration, for its next start."""
         self._lines, self._users = list(lines), users
 
-    def start(self) -> None:
+    def start(self, *, has_jetstream: bool = True) -> None:
         """Start it, and wait until it answers."""
-        lines = [
-            f"listen: 127.0.0.1:{self.port}",
-            f'jetstream {{ store_dir: "{self.folder}" }}',
-            self._users,
-            *self._lines,
-        ]
+        lines = [f"listen: 127.0.0.1:{self.port}", self._users, *self._lines]
+        if has_jetstream:
+            lines.append(f'jetstream {{ store_dir: "{self.folder}" }}')
         file = self.folder / "nats.conf"
         file.write_text("\n".join(lines) + "\n")
         with (self.folder / "log").open("ab") as log:
@@ -139,11 +138,10 @@ class NatsServer:
         self.kill()
 
     @contextlib.contextmanager
-    def connection(self) -> Iterator[Connection]:
-        """Connect to it."""
-        login = Login(USER, PASSWORD, "", lambda: None)
-        address = Address("127.0.0.1", self.port, is_tls=False)
-        opened = Connection.open(Dialing([address], login, _no_tls, "_INBOX", 20))
+    def connection(self, keys: Mapping[str, str] | None = None) -> Iterator[Connection]:
+        """Connect to it, as the keys of a connector say."""
+        config = parse_config(NatsConfig, {**(keys or self.keys), "nats.stream": "s"})
+        opened = Connection.open(config.dialing())
         try:
             yield opened
         finally:
@@ -152,14 +150,17 @@ class NatsServer:
     def request(self, verb: str, **body: Any) -> dict[str, Any]:
         """Return the answer to a request of JetStream, which may be an error."""
         with self.connection() as connection:
-            answer = connection.request(f"$JS.API.{verb}", json.dumps(body).encode(), what=verb)
-        found: dict[str, Any] = json.loads(answer.payload)
-        return found
+            return _request(connection, verb, body)
 
-    def add_stream(self, name: str, *subjects: str, **more: Any) -> None:
-        """Create a stream, with subjects as its name unless others are given."""
+    def add_stream(
+        self, name: str, *subjects: str, keys: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
+        """Create a stream, with subjects as its name unless others are given; as another user,
+        whom keys of a connector log in.
+        """
         given = {"name": name, "subjects": list(subjects) or [name, f"{name}.>"], **more}
-        answer = self.request(f"STREAM.CREATE.{name}", storage="file", **given)
+        with self.connection(keys) as connection:
+            answer = _request(connection, f"STREAM.CREATE.{name}", {"storage": "file", **given})
         assert "error" not in answer, answer
 
     def publish(self, subject: str, *payloads: bytes, headers: Any = ()) -> list[int]:
@@ -180,11 +181,9 @@ class NatsServer:
         """Return the messages of a stream."""
         found: list[Stored] = []
         with self.connection() as connection:
-            state = json.loads(connection.request(f"$JS.API.STREAM.INFO.{stream}", what="").payload)
-            for number in range(state["state"]["first_seq"], state["state"]["last_seq"] + 1):
-                order = json.dumps({"seq": number}).encode()
-                verb = f"$JS.API.STREAM.MSG.GET.{stream}"
-                answer = json.loads(connection.request(verb, order, what="").payload)
+            state = _request(connection, f"STREAM.INFO.{stream}", {})["state"]
+            for number in range(state["first_seq"], state["last_seq"] + 1):
+                answer = _request(connection, f"STREAM.MSG.GET.{stream}", {"seq": number})
                 if (one := answer.get("message")) is not None:
                     told = decode_headers(base64.b64decode(one.get("hdrs", "")))
                     headers = {name: value.decode() for name, value in told}
@@ -193,8 +192,10 @@ class NatsServer:
         return found
 
 
-def _no_tls() -> Any:
-    raise AssertionError("this server has no TLS")
+def _request(connection: Connection, verb: str, body: dict[str, Any]) -> dict[str, Any]:
+    answer = connection.request(f"$JS.API.{verb}", json.dumps(body).encode(), what=verb)
+    found: dict[str, Any] = json.loads(answer.payload)
+    return found
 
 
 def nats_tree() -> Path:

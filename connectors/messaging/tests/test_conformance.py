@@ -14,10 +14,11 @@ pytestmark = [
 HERE = Path(__file__).parent.parent
 
 
-def test_the_connectors_conform_as_their_folder_says(mosquitto, redis_server):
+def test_the_connectors_conform_as_their_folder_says(mosquitto, nats, redis_server):
+    ports = {"MQTT": mosquitto.port, "NATS": nats.port, "REDIS": redis_server.port}
     told = run_kit(
         "connectors/messaging/penstock_messaging",
-        variables={"KIT_MQTT": str(mosquitto.port), "KIT_REDIS": str(redis_server.port)},
+        variables={f"KIT_{name}": str(port) for name, port in ports.items()},
     )
     assert differences(told, HERE / "conformance.json") == []
     assert told["conforms"], [one for one in told["results"] if one["result"] == "fail"]

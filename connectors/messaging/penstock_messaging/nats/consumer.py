@@ -89,6 +89,7 @@ class Consumer:
     _is_explicit: bool = False
     _pulls: dict[str, int] = field(default_factory=dict)
     _pulled: int = 0
+    _taken: int = 0
 
     def offset(self, number: int) -> dict[str, Any]:
         """Return the offset behind a message."""
@@ -106,6 +107,7 @@ class Consumer:
         self.arrived.clear()
         self._acks.clear()
         self._pulls.clear()
+        self._taken = 0
         self._is_explicit = stream.retention == "workqueue"
         hold = f"{self.name}-hold"
         is_interest = stream.retention == "interest"
@@ -195,14 +197,10 @@ class Consumer:
         most = max(_PULL_BYTES, 2 * connection.max_payload)
         jetstream.pull(self.name, f"{connection.inbox}.{name}", count, most, PULL_S)
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the server owes an answer."""
-        return bool(self._pulls)
-
     def take(self, place: Place, frame: Frame) -> None:
         """Take a message."""
         self.is_idle = False
+        self._taken += 1
         for name in list(self._pulls)[:1]:  # a server serves the first request first
             self._pulls[name] -= 1
             if not self._pulls[name]:
@@ -273,14 +271,8 @@ class Consumer:
         """
         last = jetstream.stream().last  # first: what the consumer has not given may be behind it
         found = jetstream.consumer(self.name)
-        if found is None or found.pending or found.delivered > self.read or last <= self.read:
-            return None
-        if self.arrived or self.is_waiting_for_commit:
+        is_on_its_way = found is None or found.pending or found.deliveries != self._taken
+        if is_on_its_way or self.arrived or self._acks or last <= self.read:
             return None
         self.read = last
         return last
-
-    @property
-    def is_waiting_for_commit(self) -> bool:
-        """Whether messages are read and not committed."""
-        return bool(self._acks)

@@ -46,11 +46,13 @@ class Consumer:
     """What a consumer has done.
 
     Attributes:
-        delivered: Number of the last message that it gave.
+        delivered: Number of the last message that it gave, or passed over.
+        deliveries: How often it gave one.
         pending: Messages that it has not given.
     """
 
     delivered: int
+    deliveries: int
     pending: int
 
 
@@ -181,4 +183,9 @@ def failed(error: Mapping[str, Any], stream: str, what: str) -> ConnectorError:
 
 
 def _consumer(found: Mapping[str, Any]) -> Consumer:
-    return Consumer(int(found["delivered"]["stream_seq"]), int(found.get("num_pending", 0)))
+    delivered = found["delivered"]
+    return Consumer(
+        int(delivered["stream_seq"]),
+        int(delivered["consumer_seq"]),
+        int(found.get("num_pending", 0)),
+    )

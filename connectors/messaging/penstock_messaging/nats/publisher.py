@@ -88,7 +88,15 @@ class Publisher:
 
     def _dial(self) -> None:
         self._connection = Connection.open(self._config.dialing())
-        self.stream: Stream = JetStream(self._config, self._connection).stream()
+        self._look_at_stream()
+
+    def _look_at_stream(self) -> None:
+        """Learn what the stream is now.
+
+        Raises:
+            ConfigError: `nats.no_stream`: it was deleted.
+        """
+        self.stream: Stream = JetStream(self._config, self._open()).stream()
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -193,6 +201,7 @@ class Publisher:
     def _refuse(self, number: int, message: Outgoing, error: Mapping[str, Any]) -> None:
         code, said = int(error.get("err_code", 0)), str(error.get("description", ""))
         if code == _TOO_LARGE:
+            self._look_at_stream()
             size = len(message.payload) + len(message.headers)
             self._refused.append((number, too_large(size, self.stream.max_message_bytes)))
         elif code == _OTHER_STREAM:
@@ -210,6 +219,7 @@ class Publisher:
 
     def _refuse_subject(self, number: int, message: Outgoing) -> None:
         """Nobody took a message: no stream has its subject, or one has no leader now."""
+        self._look_at_stream()
         if self.takes(message.subject):
             raise no_responders(self._open().address, f"messages to {message.subject[:200]!r}")
         self._refused.append((number, not_in_stream(message.subject, self._config)))
