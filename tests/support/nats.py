@@ -26,8 +26,8 @@ from typing import Any, Self
 
 import pytest
 
-from penstock_kit.testing import wait_until
 from penstock_connector._config import parse_config
+from penstock_kit.testing import wait_until
 from penstock_messaging.nats.config import NatsConfig
 from penstock_messaging.nats.connection import Connection
 from penstock_messaging.nats.protocol import (

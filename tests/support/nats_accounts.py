@@ -1,8 +1,8 @@
 """Keys of NATS's users, and accounts that are signed by an operator, for tests.
 
-    accounts = Accounts()
-    NatsServer(folder, users=accounts.configuration())
-    file.write_text(accounts.credentials())
+accounts = Accounts()
+NatsServer(folder, users=accounts.configuration())
+file.write_text(accounts.credentials())
 """
 
 from __future__ import annotations

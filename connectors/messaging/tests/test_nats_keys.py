@@ -1,4 +1,4 @@
-"""Keys of NATS's connectors: what is refused, what has no effect, logins, TLS, what a node allows."""
+"""Keys of NATS's connectors: what is refused or has no effect, logins, TLS, what a node allows."""
 
 import pytest
 
@@ -186,7 +186,7 @@ def test_tls_with_a_certificate_of_its_own_authority(tmp_path, stream):
     authority = Authority(tmp_path / "tls")
     certificate, key = authority.sign("localhost", address="127.0.0.1")
     client_certificate, client_key = authority.sign("client")
-    files = f"cert_file: \"{certificate}\", key_file: \"{key}\", ca_file: \"{authority.ca}\""
+    files = f'cert_file: "{certificate}", key_file: "{key}", ca_file: "{authority.ca}"'
     with NatsServer(tmp_path / "n") as server:
         server.add_stream(stream)
         server.stop()

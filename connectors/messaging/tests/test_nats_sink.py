@@ -78,9 +78,7 @@ def test_keys_are_parts_of_subjects_and_headers_are_headers(nats, stream):
     given = keys(nats, stream, nats_subject="${dataset}.${key}.new")
     with sink_task(NatsSink, given) as task:
         rows = [{"id": "a", "__headers": headers}, {"id": "b.c", "__headers": None}]
-        task.write(
-            pa.RecordBatch.from_pylist(rows, schema), dataset=stream, key_columns=["id"]
-        )
+        task.write(pa.RecordBatch.from_pylist(rows, schema), dataset=stream, key_columns=["id"])
     one, other = nats.messages(stream)
     assert (one.subject, other.subject) == (f"{stream}.a.new", f"{stream}.b.c.new")
     assert set(one.headers) == {"who", "Nats-Msg-Id", "Nats-Expected-Stream"}
@@ -103,9 +101,7 @@ def test_rows_that_can_be_no_message_are_rejected_alone(nats, stream):
         {"k": "last", "text": "x"},
     ]
     with sink_task(NatsSink, given) as task:
-        codes = failed_codes(
-            task, pa.RecordBatch.from_pylist(rows, schema), key_columns=["k"]
-        )
+        codes = failed_codes(task, pa.RecordBatch.from_pylist(rows, schema), key_columns=["k"])
     assert codes == {
         1: "nats.subject", 2: "nats.too_large", 3: "nats.header", 4: "nats.header",
         5: "nats.subject", 6: "nats.delete",

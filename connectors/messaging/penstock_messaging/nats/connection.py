@@ -6,6 +6,7 @@ there. There is no thread beside it: a server's PINGs are answered when somethin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import secrets
@@ -284,10 +285,8 @@ class Connection:
 
     def _raise_last_words(self) -> None:
         """Say why the server hung up, where it told."""
-        try:
+        with contextlib.suppress(RetriableError):
             self._fill(0)
-        except RetriableError:
-            pass
         for frame in self._frames:
             if frame.kind == "-ERR":
                 raise _failed(self.address, frame.payload)

@@ -85,9 +85,7 @@ class JetStream:
         """Create a durable consumer."""
         body = {"stream_name": self._name, "config": {"durable_name": name, **settings}}
         what = f"to create the consumer {name!r}"
-        return _consumer(
-            self._request(f"CONSUMER.DURABLE.CREATE.{self._name}.{name}", body, what)
-        )
+        return _consumer(self._request(f"CONSUMER.DURABLE.CREATE.{self._name}.{name}", body, what))
 
     def consumer(self, name: str) -> Consumer | None:
         """Return what a consumer has done; None: there is none."""

@@ -97,9 +97,7 @@ def _sizes(rest: bytes, *, has_headers: bool) -> tuple[str, str, int, int]:
     return subject, reply, header_size, size
 
 
-def encode_publish(
-    subject: str, payload: bytes, reply: str = "", headers: bytes = b""
-) -> bytes:
+def encode_publish(subject: str, payload: bytes, reply: str = "", headers: bytes = b"") -> bytes:
     """Return the frame that publishes a message."""
     where = f"{subject} {reply}" if reply else subject
     if headers:
@@ -164,10 +162,10 @@ def problem_of_subject(subject: str, *, is_filter: bool = False) -> str:
 def matches(pattern: str, subject: str) -> bool:
     """Return whether a subject, or each subject of a filter, is one of a filter."""
     wanted, found = pattern.split("."), subject.split(".")
-    for at, token in enumerate(wanted):
-        if token == ">":
+    for at, one in enumerate(wanted):
+        if one == ">":
             return len(found) > at
-        if at >= len(found) or found[at] == ">" or token not in ("*", found[at]):
+        if at >= len(found) or found[at] == ">" or one not in ("*", found[at]):
             return False
     return len(found) == len(wanted)
 

@@ -448,8 +448,8 @@ class NatsSource(Source[NatsSourceConfig]):
 
     def close(self) -> None:
         """Leave the server; the consumers stay."""
-        if getattr(self, "_connection", None) is not None:
-            self._connection.close()
+        if (connection := getattr(self, "_connection", None)) is not None:
+            connection.close()
         if (decoder := getattr(self, "_decoder", None)) is not None:
             decoder.close()
 
