@@ -374,6 +374,18 @@ def test_no_credit_stops_reading_and_nothing_is_lost(nats, stream):
     assert numbers(rows) == list(range(500))
 
 
+def test_messages_as_large_as_the_server_takes_are_read(nats, stream):
+    nats.add_stream(stream)
+    sizes = [1 << 20, 1, 1 << 20, (1 << 20) - 1]
+    nats.publish(stream, *[b"x" * size for size in sizes])
+    given = keys(
+        nats, stream, value_converter="string", nats_filter_subjects=f"{stream},{stream}.a"
+    )
+    given.pop("value.converter.schemas.enable")
+    with source_task(NatsSource, given) as task:
+        assert [len(row["value"]) for row in task.rows(4)] == sizes
+
+
 def test_a_copy_ends_when_it_has_caught_up(nats, stream):
     nats.add_stream(stream)
     send(nats, stream, *range(30))

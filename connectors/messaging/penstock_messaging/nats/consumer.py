@@ -29,8 +29,8 @@ PULL_S: Final = 5.0
 """Seconds after which a server ends a request that it has no messages for. It says so: a shorter
 time costs requests of idle tasks, a longer one finds a dead server later."""
 
-_PULL_BYTES: Final = 16 << 20
-"""Bytes that are asked for at once, unless one message may have more."""
+_FRAME_BYTES: Final = 1 << 12
+"""Bytes of a message beside its headers and payload that servers count: its two subjects."""
 
 _ACK_WAIT_NS: Final = 3_600_000_000_000
 """Nanoseconds before a server gives a message again. None is lost on its way, because a broken
@@ -187,14 +187,14 @@ class Consumer:
             config_path="nats.messages.lost",
         )
 
-    def pull(self, jetstream: JetStream, connection: Connection, count: int) -> None:
-        """Ask for messages, unless enough were asked for."""
+    def pull(self, jetstream: JetStream, connection: Connection, count: int, size: int) -> None:
+        """Ask for messages, up to some bytes, unless enough were asked for."""
         if sum(self._pulls.values()) + len(self.arrived) > count // 2:
             return
         self._pulled += 1
         name = f"{self.inbox}.{self._pulled}"
         self._pulls[name] = count
-        most = max(_PULL_BYTES, 2 * connection.max_payload)
+        most = max(size, connection.max_payload + _FRAME_BYTES)
         jetstream.pull(self.name, f"{connection.inbox}.{name}", count, most, PULL_S)
 
     def take(self, place: Place, frame: Frame) -> None:
@@ -208,25 +208,27 @@ class Consumer:
         self._acks.append((place.sequence, frame.reply))
         self.arrived.append((place, frame))
 
-    def end_pull(self, name: str, status: int, words: str) -> None:
+    def end_pull(self, jetstream: JetStream, name: str, status: int, words: str) -> None:
         """Take a word about a request for messages.
 
         Raises:
-            RetriableError: `nats.consumer_deleted`, `nats.refused`.
+            RetriableError: `nats.consumer_deleted`, `nats.refused`, `nats.no_responders`.
         """
         self._pulls.pop(name, None)
         if status in _NO_MESSAGES:
             if not self.arrived and len(self._acks) < self.begin.max_pending:
                 self.is_idle = self.is_caught_up = True
-        elif status == _NO_RESPONDERS or (status == _CONFLICT and "deleted" in words.lower()):
-            raise self.deleted()
+        elif status == _CONFLICT and "deleted" in words.lower():
+            raise self._deleted()
+        elif status == _NO_RESPONDERS:
+            if jetstream.consumer(self.name) is None:  # or the server ends, and says so here
+                raise self._deleted()
         elif status == _CONFLICT and "maxbytes" not in words.lower().replace(" ", ""):
             message = f"the server ends a request for messages of {self.name!r}: {words[:200]}"
             fix = "Nothing is to be done, unless it comes again: then look into the server's log."
             raise RetriableError("nats.refused", message, fix=fix)
 
-    def deleted(self) -> RetriableError:
-        """Return what is said of a consumer that is gone."""
+    def _deleted(self) -> RetriableError:
         return RetriableError(
             "nats.consumer_deleted",
             f"the consumer {self.name!r} of the stream {self.stream!r} was deleted, or another "

@@ -29,7 +29,6 @@ class Stream:
         first: Number of its first message; of an empty one, that of the next.
         last: Number of its last message, which may be removed; 0: it never had one.
         max_message_bytes: Bytes of the largest message; -1: any.
-        duplicate_window_s: Seconds in which it knows an id again.
     """
 
     subjects: Sequence[str]
@@ -38,7 +37,6 @@ class Stream:
     first: int
     last: int
     max_message_bytes: int
-    duplicate_window_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,6 @@ class JetStream:
             first if state.get("messages") else last + 1,
             last,
             int(given.get("max_msg_size", -1)),
-            int(given.get("duplicate_window", 0)) / 1e9,
         )
 
     def create_consumer(self, name: str, settings: Mapping[str, Any]) -> Consumer:

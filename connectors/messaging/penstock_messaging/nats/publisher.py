@@ -31,6 +31,11 @@ _SEND_BYTES: Final = 1 << 16
 """Bytes that are given to the socket at once."""
 
 _RECEIVE_S: Final = 0.2
+_PAUSE_S: Final = 0.2
+"""Seconds before messages are sent again that nobody took: a stream chooses a leader."""
+
+_NO_MESSAGE: Final = -1
+_SENT_AGAIN: Final = frozenset({"nats.unavailable", "nats.no_answer", "nats.no_responders"})
 _NO_RESPONDERS: Final = 503
 _TOO_LARGE: Final = 10054
 _OTHER_STREAM: Final = 10060
@@ -181,12 +186,13 @@ class Publisher:
     def _take(self) -> None:
         for frame in self._open().receive(_RECEIVE_S):
             name = frame.subject.rpartition(".")[2]
-            message = self._unanswered.pop(int(name), None) if name.isdigit() else None
-            if message is None:
+            number = int(name) if name.isdigit() else _NO_MESSAGE
+            if (message := self._unanswered.get(number)) is None:
                 continue
-            self._answered_at = time.monotonic()
+            self._settle(number, message, frame)  # or it is sent again
+            del self._unanswered[number]
             self._in_flight -= len(message.payload) + len(message.headers)
-            self._settle(int(name), message, frame)
+            self._answered_at = time.monotonic()
 
     def _settle(self, number: int, message: Outgoing, frame: Frame) -> None:
         if status_of(frame.headers)[0] == _NO_RESPONDERS:
@@ -235,10 +241,11 @@ class Publisher:
         try:
             act()
         except RetriableError as error:
-            if error.code not in {"nats.unavailable", "nats.no_answer"}:
+            if error.code not in _SENT_AGAIN:
                 raise
             _log.warning("[%s] %s; it is connected again", error.code, error.message)
             self._drop()
+            self._wait(_PAUSE_S)
             left_s = self._config.nats_retry_timeout - (time.monotonic() - self._answered_at)
             self._connect(max(left_s, 0.0))
             self._buffer, self._buffered = [], 0

@@ -51,7 +51,10 @@ _OPERATION: Final = "KV-Operation"
 _REMOVALS: Final = frozenset({b"DEL", b"PURGE"})
 """What the header of a key-value bucket's message says where it removes its key."""
 
-_MAX_FILTERS: Final = 1000
+_MAX_FILTERS: Final = 200
+_PULL_BYTES: Final = 32 << 20
+"""Bytes that all consumers of a task ask for at once, unless one message may have more."""
+
 _MAX_PENDING: Final = 1_000_000
 _WAIT_S: Final = 0.1
 _ADVANCE_S: Final = 60.0
@@ -327,8 +330,9 @@ class NatsSource(Source[NatsSourceConfig]):
     def _receive(self, timeout: float) -> None:
         connection = self._connection
         assert connection is not None  # noqa: S101 - `_move` opened it
+        rows, size = self.config.batch_rows, _PULL_BYTES // len(self._consumers)
         for consumer in self._consumers.values():
-            consumer.pull(self._jetstream, connection, self.config.batch_rows)
+            consumer.pull(self._jetstream, connection, rows, size)
         frames = connection.receive(timeout)
         for frame in frames:
             self._dispatch(frame, connection.inbox)
@@ -347,7 +351,7 @@ class NatsSource(Source[NatsSourceConfig]):
         request = frame.subject.removeprefix(f"{inbox}.")
         for consumer in self._consumers.values():
             if request.startswith(f"{consumer.inbox}."):
-                consumer.end_pull(request, *status_of(frame.headers))
+                consumer.end_pull(self._jetstream, request, *status_of(frame.headers))
 
     def _break(self, error: RetriableError) -> None:
         """Leave a connection that broke; raise the error when that lasts."""
@@ -443,8 +447,7 @@ class NatsSource(Source[NatsSourceConfig]):
         try:
             consumer.acknowledge(self._connection, number)
         except RetriableError as error:
-            gone = error.code == "nats.no_responders"
-            self._break(consumer.deleted() if gone else error)
+            self._break(error)
 
     def close(self) -> None:
         """Leave the server; the consumers stay."""
