@@ -121,6 +121,7 @@ def test_rows_that_the_stream_refuses_are_left_out_and_all_others_stand_once(nat
     with sink_task(NatsSink, given, tolerates_failed_rows=True) as task:
         task.write(rows, key_columns=["k"])
         left_out = [(one.row, one.reason.code) for one in task.left_out]
+        assert task.metrics.get("messages_deduplicated_total", 0) == 0  # none is sent again
     assert left_out == [(1, "nats.subject_not_in_stream")]
     found = [one.subject for one in nats.messages(stream)]
     assert found == [f"{stream}.a.1", f"{stream}.a.2", f"{stream}.a.3"]

@@ -167,6 +167,7 @@ class NatsSink(TransactionalSink[NatsSinkConfig]):
         fix = "Lower `batch.max.bytes` of the connector."
         self._budget = Budget(_MEMORY_BYTES, "nats.memory", fix)
         self._publisher: Publisher | None = self._open()
+        self._stored: tuple[int, frozenset[int]] = (0, frozenset())
         self._limit = self._publisher.max_payload - len(self.config.nats_stream) - len(task_id)
 
     def _open(self) -> Publisher:
@@ -252,9 +253,13 @@ class NatsSink(TransactionalSink[NatsSinkConfig]):
             self._publisher = self._open()
         publisher = self._publisher
         publisher.begin()
+        of_txn, stored = self._stored
+        done = stored if of_txn == txn_id else frozenset()  # it comes again, without failed rows
         places: dict[int, tuple[Staging, int]] = {}
         expected = (_EXPECTED, self.config.nats_stream.encode())
         for place, staging, number, (subject, payload, headers) in _messages(staged):
+            if place in done:
+                continue
             # not by slot: two rows of the same bytes in two slots are two messages
             body = subject.encode() + payload
             name = row_id(self._task_id, txn_id, place, None, body)
@@ -265,6 +270,7 @@ class NatsSink(TransactionalSink[NatsSinkConfig]):
         if publisher.duplicates:
             self.metrics.add("messages_deduplicated_total", publisher.duplicates)
             publisher.duplicates = 0
+        self._stored = txn_id, done | (places.keys() - {place for place, _ in refused})
         return [(*places[place], error) for place, error in refused]
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
