@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
@@ -167,7 +168,7 @@ class NatsSink(TransactionalSink[NatsSinkConfig]):
         fix = "Lower `batch.max.bytes` of the connector."
         self._budget = Budget(_MEMORY_BYTES, "nats.memory", fix)
         self._publisher: Publisher | None = self._open()
-        self._stored: tuple[int, frozenset[int]] = (0, frozenset())
+        self._stored: tuple[Sequence[Staging], frozenset[int]] = ((), frozenset())
         self._limit = self._publisher.max_payload - len(self.config.nats_stream) - len(task_id)
 
     def _open(self) -> Publisher:
@@ -241,6 +242,7 @@ class NatsSink(TransactionalSink[NatsSinkConfig]):
             refused = self._send(txn_id, staged)
         except ConnectorError:
             self._close_publisher()  # what is under way must not come between later rows
+            self._stored = (), frozenset()
             raise
         if refused:
             raise FailedRowsError(refused)
@@ -253,8 +255,9 @@ class NatsSink(TransactionalSink[NatsSinkConfig]):
             self._publisher = self._open()
         publisher = self._publisher
         publisher.begin()
-        of_txn, stored = self._stored
-        done = stored if of_txn == txn_id else frozenset()  # it comes again, without failed rows
+        before, stored = self._stored
+        is_again = len(before) == len(staged) and all(map(operator.is_, before, staged))
+        done = stored if is_again else frozenset()  # the same stagings, without failed rows
         places: dict[int, tuple[Staging, int]] = {}
         expected = (_EXPECTED, self.config.nats_stream.encode())
         for place, staging, number, (subject, payload, headers) in _messages(staged):
@@ -270,7 +273,7 @@ class NatsSink(TransactionalSink[NatsSinkConfig]):
         if publisher.duplicates:
             self.metrics.add("messages_deduplicated_total", publisher.duplicates)
             publisher.duplicates = 0
-        self._stored = txn_id, done | (places.keys() - {place for place, _ in refused})
+        self._stored = tuple(staged), done | (places.keys() - {place for place, _ in refused})
         return [(*places[place], error) for place, error in refused]
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
