@@ -20,9 +20,12 @@ def unpacked(name: str, *packages: str) -> Path:
     """Return the folder with what is in packages; a machine that cannot get them fails the test.
     `name` is that of a folder in the cache, and changes with them.
     """
-    base = Path(os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache/penstock", name)
+    cache = Path(os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache/penstock")
+    base = cache / name
     base.mkdir(parents=True, exist_ok=True)
-    with (base / "lock").open("a") as lock:
+    if (base / "tree").exists():
+        return base / "tree"
+    with (cache / "debian.lock").open("a") as lock:  # one for all: apt's own lists have one, too
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (base / "tree").exists():
             try:
@@ -31,6 +34,12 @@ def unpacked(name: str, *packages: str) -> Path:
                 said = getattr(error, "stderr", None) or error
                 pytest.fail(f"apt could not get {', '.join(packages)}: {str(said)[-500:]}")
     return base / "tree"
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """Return the environment in which programs of a tree find its libraries."""
+    libraries = [tree / part / "x86_64-linux-gnu" for part in ("usr/lib", "lib")]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
 
 
 def _unpack(base: Path, packages: tuple[str, ...]) -> None:

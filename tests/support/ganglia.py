@@ -8,7 +8,6 @@ Its packages are Debian's (`support.debian`). `FakeGmond` is for answers that gm
 
 from __future__ import annotations
 
-import os
 import socket
 import socketserver
 import subprocess
@@ -69,7 +68,7 @@ class GmondServer:
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*DIES_WITH_US, str(_tree() / "usr/sbin/gmond"), "-c", str(self._file)],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=_environment(),
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=debian.environment(_tree()),
             )  # fmt: skip
         wait_until(self._has_collected, _START_S, "gmond has collected")
 
@@ -81,7 +80,7 @@ class GmondServer:
                 str(_tree() / "usr/bin/gmetric"), "-c", str(self._file), f"--name={name}",
                 f"--value={value}", *(f"--{key}={text}" for key, text in given.items()),
             ],
-            check=True, capture_output=True, timeout=30, env=_environment(),
+            check=True, capture_output=True, timeout=30, env=debian.environment(_tree()),
         )  # fmt: skip
 
     def kill(self) -> None:
@@ -157,8 +156,3 @@ class FakeGmond:
 
 def _tree() -> Path:
     return debian.unpacked("ganglia", *_PACKAGES)
-
-
-def _environment() -> dict[str, str]:
-    libraries = [_tree() / part / "x86_64-linux-gnu" for part in ("usr/lib", "lib")]
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries))}

@@ -3,7 +3,7 @@
     with MosquittoServer(folder) as server:
         server.publish("plant/1", b"21.5")
 
-Debian's packages are unpacked into a cache folder (`debian_packages`).
+Debian's packages are unpacked into a cache folder (`support.debian`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from penstock_kit.testing import wait_until
-from support.debian_packages import environment, unpacked
+from support import debian
 from support.processes import DIES_WITH_US, free_ports
 
 USER, PASSWORD = "writer", "secret-of-mosquitto"
@@ -91,7 +91,8 @@ class MosquittoServer:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*DIES_WITH_US, *_command("usr/sbin/mosquitto"), "-c", str(file)],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment(mosquitto_tree()),
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                env=debian.environment(mosquitto_tree()),
             )  # fmt: skip
         wait_until(self._answers, 20, "mosquitto answers")
 
@@ -209,10 +210,10 @@ def _command(name: str) -> list[str]:
 def _run(*command: str) -> None:
     subprocess.run(
         command, check=True, capture_output=True, text=True, timeout=_WITHIN,
-        stdin=subprocess.DEVNULL, env=environment(mosquitto_tree()),
+        stdin=subprocess.DEVNULL, env=debian.environment(mosquitto_tree()),
     )  # fmt: skip
 
 
 def mosquitto_tree() -> Path:
     """Return the folder that Mosquitto is unpacked in."""
-    return unpacked("mosquitto", _PACKAGES)
+    return debian.unpacked("mosquitto", *_PACKAGES)

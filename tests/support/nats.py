@@ -4,27 +4,20 @@
         server.add_stream("orders")
         server.publish("orders.1", b'{"id": 1}')
 
-Debian's package is downloaded once, its signature checked by apt, and unpacked into a cache folder:
-nothing is installed. `PENSTOCK_CACHE` names the cache folder (else `~/.cache/penstock`).
+Its package is Debian's, unpacked into a cache folder (`support.debian`).
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import json
-import os
-import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-
-import pytest
 
 from penstock_connector._config import parse_config
 from penstock_kit.testing import wait_until
@@ -36,12 +29,11 @@ from penstock_messaging.nats.protocol import (
     encode_publish,
     status_of,
 )
+from support import debian
 from support.processes import DIES_WITH_US, free_ports
 
 USER, PASSWORD = "writer", "secret-of-nats"
 _USERS = f'authorization {{ users = [ {{ user: {USER}, password: "{PASSWORD}" }} ] }}'
-_PACKAGE = "nats-server"
-_WITHIN_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -199,41 +191,5 @@ def _request(connection: Connection, verb: str, body: dict[str, Any]) -> dict[st
 
 
 def nats_tree() -> Path:
-    """Return the folder that nats-server is unpacked in; a machine without it and without a way to
-    get it fails the test.
-    """
-    base = os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache/penstock"
-    tree = Path(base, "nats", "tree")
-    if tree.exists():
-        return tree
-    tree.parent.mkdir(parents=True, exist_ok=True)
-    with (tree.parent / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one process at a time fills the cache
-        if not tree.exists():
-            try:
-                _unpack(tree)
-            except (OSError, subprocess.SubprocessError) as error:
-                said = getattr(error, "stderr", None) or error
-                pytest.fail(f"no nats-server: apt does not give its package: {str(said)[-500:]}")
-    return tree
-
-
-def _unpack(tree: Path) -> None:
-    half = tree.with_suffix(".half")
-    shutil.rmtree(half, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            _run("apt-get", "download", _PACKAGE, cwd=folder)
-        except subprocess.CalledProcessError:
-            _run("apt-get", "update")
-            _run("apt-get", "download", _PACKAGE, cwd=folder)
-        for package in Path(folder).glob("*.deb"):
-            _run("dpkg", "-x", str(package), str(half))
-    half.rename(tree)
-
-
-def _run(*command: str, cwd: str | None = None) -> None:
-    subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=_WITHIN_S, cwd=cwd,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    """Return the folder that nats-server is unpacked in."""
+    return debian.unpacked("nats", "nats-server")

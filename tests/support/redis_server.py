@@ -3,7 +3,7 @@
     with RedisServer(folder) as server:
         server.client.xadd("orders", {"n": 1})
 
-Debian's packages are unpacked into a cache folder (`debian_packages`).
+Debian's packages are unpacked into a cache folder (`support.debian`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Self
 import redis
 
 from penstock_kit.testing import wait_until
-from support.debian_packages import environment, unpacked
+from support import debian
 from support.processes import DIES_WITH_US, free_ports
 
 PASSWORD = "secret-of-redis"
@@ -75,11 +75,11 @@ class RedisServer:
             ]  # fmt: skip
         file = self.folder / "redis.conf"
         file.write_text("\n".join(lines) + "\n")
-        tree = unpacked("redis", _PACKAGES)
+        tree = debian.unpacked("redis", *_PACKAGES)
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*DIES_WITH_US, str(tree / "usr/bin/redis-server"), str(file)],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment(tree),
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=debian.environment(tree),
             )  # fmt: skip
         wait_until(self._answers, 20, "redis answers")
 

@@ -186,6 +186,19 @@ def test_a_row_that_is_sent_again_has_its_id_again(mosquitto, topic):
     assert ids[0] != ids[1]
 
 
+def test_equal_rows_of_two_slots_have_ids_of_their_own(mosquitto, topic):
+    with mosquitto.client() as client:
+        client.subscribe(topic)
+        with sink_task(MqttSink, keys(mosquitto, topic)) as task:
+            txn = task.next_txn()
+            for slot in (0, 1):
+                task.put([{"n": 1}], txn_id=txn, slot=slot)
+            task.prepare(txn, [(0, 0, 1), (1, 0, 1)])
+            task.commit(txn)
+        messages = came(client, 2)
+    assert len({properties(one)["penstock_id"] for one in messages}) == 2
+
+
 def test_a_user_that_may_not_write_or_log_in_is_an_error_of_credentials(own_mosquitto, topic):
     own_mosquitto.stop()
     (own_mosquitto.folder / "acl").write_text(f"user writer\ntopic read {topic}\n")

@@ -119,7 +119,11 @@ class MqttSinkConfig(MqttConfig):
 
 
 class MessageStaging(MemoryStaging):
-    """Messages of one slot, attempt and schema."""
+    """Messages of one slot, attempt and schema.
+
+    Attributes:
+        rows: All rows that were put, those without a message too: places are counted by them.
+    """
 
     def __init__(
         self, dataset: str, config: MqttSinkConfig, encoder: MessageEncoder, budget: Budget
@@ -127,9 +131,11 @@ class MessageStaging(MemoryStaging):
         super().__init__(dataset, lambda _: self._refused, budget, numbered=True)
         self._config, self._encoder = config, encoder
         self._refused: list[tuple[int, ConnectorError]] = []
+        self.rows = 0
 
     def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, ConnectorError]] | None:
         """Keep the messages of rows, but for those that have none."""
+        self.rows += rows.num_rows
         messages, bad = self._encoder.encode(rows)
         refused: Refusals = {one.index: one.error for one in reversed(bad)}
         payloads = _payloads(rows, messages.column("value"), refused)
@@ -254,12 +260,13 @@ class MqttSink(TransactionalSink[MqttSinkConfig]):
         publisher = self._publisher
         places: list[tuple[Staging, int]] = []
         refused: list[tuple[Staging, int, DataError]] = []
-        for staging, number, (topic, payload, headers) in _messages(staged):
+        for place, staging, number, (topic, payload, headers) in _messages(staged):
             size = _size(topic, payload, headers)
             if (most := publisher.packet_bytes) and size > most:
                 refused.append((staging, number, _too_large(size, most)))
                 continue
-            name = row_id(self._task_id, txn_id, number, None, topic.encode() + payload)
+            # not by slot: two rows of the same bytes in two slots are two messages
+            name = row_id(self._task_id, txn_id, place, None, topic.encode() + payload)
             properties = set_properties(publisher.properties(), headers, name.decode())
             publisher.put(len(places), topic, payload, properties)
             places.append((staging, number))
@@ -285,14 +292,19 @@ class MqttSink(TransactionalSink[MqttSinkConfig]):
 Message: TypeAlias = "tuple[str, bytes, list[tuple[str, bytes | None]] | None]"
 
 
-def _messages(staged: Sequence[Staging]) -> Iterator[tuple[Staging, int, Message]]:
+def _messages(staged: Sequence[Staging]) -> Iterator[tuple[int, Staging, int, Message]]:
+    """Yield messages, each with its place in the transaction, its staging and its number there. A
+    row that is left out keeps its place: those behind it have their ids again.
+    """
+    before = 0
     for staging in staged:
         assert isinstance(staging, MessageStaging)  # noqa: S101 - `stage` made it
         for batch, numbers in zip(staging.batches, staging.numbers, strict=True):
             columns = [column.to_pylist() for column in batch.columns]
             rows = zip(*columns, strict=True)
             for number, row in zip(numbers.to_pylist(), rows, strict=True):
-                yield staging, number, row
+                yield before + number, staging, number, row
+        before += staging.rows
 
 
 def _payloads(rows: pa.RecordBatch, values: pa.Array, refused: Refusals) -> list[bytes]:
