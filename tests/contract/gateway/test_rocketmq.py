@@ -158,7 +158,9 @@ def test_a_page_of_another_site_deletes_nothing_and_a_change_is_told(theirs, gat
             assert theirs.get(call, headers=cross).status_code == 403
             # over plain http a browser does not say which page asked
             assert theirs.get(call, headers={"user-agent": "Mozilla/5.0"}).status_code == 403
-    assert [json.loads(one.message)["status"] for one in caplog.records] == [403] * 12
+    # the services of other tests may have a word to say meanwhile
+    audited = [one.message for one in caplog.records if one.name == "penstock.audit"]
+    assert [json.loads(one)["status"] for one in audited] == [403] * 12
     assert gateway.get("/plugin/reload%0A", headers=cross).status_code == 403
     assert gateway.get(path).status_code == 200
     assert theirs.get("/connectors/list", headers=cross).status_code == 200
