@@ -123,7 +123,7 @@ def test_all_at_once(theirs, gateway, caplog):
     assert body(theirs.get("/connectors/resume/all")) == f"{count} connectors are resumed"
     with caplog.at_level(logging.INFO, "penstock.audit"):
         assert body(theirs.get("/connectors/stop/all")).endswith("connectors are deleted")
-    assert {"a1", "a2"} <= set(json.loads(caplog.records[-1].message)["connector"].split(", "))
+    assert {"a1", "a2"} <= set(json.loads(audited(caplog)[-1])["connector"].split(", "))
     assert gateway.get("/connectors").json() == []
     assert body(theirs.get("/connectors/stop/all")).startswith("No connector needs to be deleted")
 
@@ -146,6 +146,11 @@ def test_an_error_has_its_status_and_its_name(theirs, path, status):
     assert "openapi" not in answer.text
 
 
+def audited(caplog):
+    """Return the lines of the audit: others may be logged meanwhile."""
+    return [one.message for one in caplog.records if one.name == "penstock.audit"]
+
+
 def test_a_page_of_another_site_deletes_nothing_and_a_change_is_told(theirs, gateway, made, caplog):
     path = made()
     cross = {"sec-fetch-site": "cross-site"}
@@ -158,9 +163,7 @@ def test_a_page_of_another_site_deletes_nothing_and_a_change_is_told(theirs, gat
             assert theirs.get(call, headers=cross).status_code == 403
             # over plain http a browser does not say which page asked
             assert theirs.get(call, headers={"user-agent": "Mozilla/5.0"}).status_code == 403
-    # the services of other tests may have a word to say meanwhile
-    audited = [one.message for one in caplog.records if one.name == "penstock.audit"]
-    assert [json.loads(one)["status"] for one in audited] == [403] * 12
+    assert [json.loads(one)["status"] for one in audited(caplog)] == [403] * 12
     assert gateway.get("/plugin/reload%0A", headers=cross).status_code == 403
     assert gateway.get(path).status_code == 200
     assert theirs.get("/connectors/list", headers=cross).status_code == 200
