@@ -6,14 +6,22 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from penstock_connector import ApplyAction, Partition, RetriableError
+from penstock_connector import ApplyAction, Partition, RawRow, RetriableError
 from penstock_connector._config import parse_config
-from penstock_connector.testing import RemoteError, apply_action, plan, source_task
+from penstock_connector.raw_messages import RawMessage
+from penstock_connector.testing import (
+    RemoteError,
+    apply_action,
+    parse_rows,
+    plan,
+    source_task,
+)
 from penstock_kit.testing import wait_until
 from penstock_messaging import MqttSource
 from penstock_messaging.mqtt.broker import Broker, Callbacks, Session
@@ -61,7 +69,7 @@ def test_a_message_without_a_payload_is_a_deleted_row(mosquitto, topic):
     assert [(row["__key"], row.get("__op")) for row in rows][1] == (f"{topic}/2", DELETE)
 
 
-def test_a_payload_that_cannot_be_read_is_a_bad_row_with_its_bytes(mosquitto, topic):
+def test_a_payload_that_cannot_be_read_is_a_bad_row_that_can_be_corrected(mosquitto, topic):
     with source_task(MqttSource, keys(mosquitto, topic)) as task:
         task.until("checkpoint")
         mosquitto.publish(f"{topic}/1", b'{"n": 0}', b"\xff{", b'{"n": 2}')
@@ -69,9 +77,16 @@ def test_a_payload_that_cannot_be_read_is_a_bad_row_with_its_bytes(mosquitto, to
         found = [frame.bad_row for frame in task.seen if frame.HasField("bad_row")]
         bad = found[0] if found else task.until("bad_row").bad_row
     assert numbers(rows) == [0, 2]
-    assert bad.raw == b"\xff{"
+    assert RawMessage.from_bytes(bad.raw).value == b"\xff{"
     assert offset_from_proto(bad.offset) == {"number": 2}
     assert "VALUE_CONVERTER" in str(bad)
+    raw = RawRow(bad.raw, json.loads(bad.partition_id), bad.dataset, {})
+    corrected = replace(raw, changes={"__raw_value": '{"n": 1}'})
+    again, mended = parse_rows(MqttSource, keys(mosquitto, topic), [raw, corrected])
+    assert again.message.startswith("VALUE_CONVERTER: ")
+    (row,) = mended.to_pylist()
+    assert (row["n"], row["__key"]) == (1, rows[0]["__key"])
+    assert mended.schema.names == list(rows[0])
 
 
 def test_what_is_not_committed_comes_again_and_what_is_does_not(mosquitto, topic):

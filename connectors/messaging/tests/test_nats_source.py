@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from penstock_connector import ApplyAction
+from penstock_connector import ApplyAction, RawRow
+from penstock_connector.raw_messages import RawMessage
 from penstock_connector.testing import (
     RemoteError,
     alter_offsets,
     apply_action,
+    parse_rows,
     plan,
     source_task,
 )
@@ -114,7 +116,7 @@ def test_a_removed_key_of_a_bucket_is_a_deleted_row(nats, stream):
     assert [(row["__key"], row["__op"]) for row in rows][1] == (f"{stream}.a", DELETE)
 
 
-def test_a_payload_that_cannot_be_read_is_a_bad_row_with_its_bytes(nats, stream):
+def test_a_payload_that_cannot_be_read_is_a_bad_row_that_can_be_corrected(nats, stream):
     nats.add_stream(stream)
     nats.publish(stream, b'{"n": 0}', b"\xff{", b'{"n": 2}')
     with source_task(NatsSource, keys(nats, stream)) as task:
@@ -122,9 +124,16 @@ def test_a_payload_that_cannot_be_read_is_a_bad_row_with_its_bytes(nats, stream)
         found = [frame.bad_row for frame in task.seen if frame.HasField("bad_row")]
         bad = found[0] if found else task.until("bad_row").bad_row
     assert numbers(rows) == [0, 2]
-    assert bad.raw == b"\xff{"
+    assert RawMessage.from_bytes(bad.raw).value == b"\xff{"
     assert offset_from_proto(bad.offset)["sequence"] == 2
     assert "VALUE_CONVERTER" in str(bad)
+    raw = RawRow(bad.raw, json.loads(bad.partition_id), bad.dataset, {})
+    corrected = replace(raw, changes={"__raw_value": '{"n": 1}'})
+    again, mended = parse_rows(NatsSource, keys(nats, stream), [raw, corrected])
+    assert again.message.startswith("VALUE_CONVERTER: ")
+    (row,) = mended.to_pylist()
+    assert (row["n"], row["__key"]) == (1, rows[0]["__key"])
+    assert mended.schema.names == list(rows[0])
 
 
 @pytest.mark.parametrize("retention", ["limits", "workqueue", "interest"])

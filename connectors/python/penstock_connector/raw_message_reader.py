@@ -37,6 +37,19 @@ ReadNeighbours: TypeAlias = Callable[[Mapping[str, Any]], Sequence[RawMessage]]
 topic is gone."""
 
 
+def read_given_once(
+    system: str, open_converters: Callable[[], Converters], rows: Sequence[RawRow]
+) -> Iterator[Batch | ConnectorError]:
+    """Yield the rows of messages of a system that gives a message once: it has no neighbours to
+    look at. See `RawMessageReader.read`.
+    """
+    reader = RawMessageReader(system, open_converters, lambda _: (), number="", positions=False)
+    try:
+        yield from reader.read(rows)
+    finally:
+        reader.close()
+
+
 class RawMessageReader:
     """Reads messages again, one by one. As in a read of the topic, columns are only added: a row
     also has those of the newest messages of its partition.

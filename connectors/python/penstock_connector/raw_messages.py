@@ -92,7 +92,7 @@ class RawMessage:
         )
 
 
-def raw_message(messages: pa.RecordBatch, at: int, offset: int) -> RawMessage:
+def raw_message(messages: pa.RecordBatch, at: int, offset: int | None = None) -> RawMessage:
     """Return one of some messages of `MESSAGE_SCHEMA` or `POSITION_SCHEMA`."""
     key, value, timestamp_ms, headers = (
         messages.column(name)[at].as_py() for name in MESSAGE_SCHEMA.names

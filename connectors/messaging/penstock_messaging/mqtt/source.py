@@ -8,15 +8,26 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock_connector import ApplyAction, BadRow, Batch, Partition, Source, key
+from penstock_connector import (
+    ApplyAction,
+    BadRow,
+    Batch,
+    ConnectorError,
+    Partition,
+    RawRow,
+    Source,
+    key,
+)
 from penstock_connector.connection import CONNECT_WITHIN_S
 from penstock_connector.messages import HEADERS_TYPE, MESSAGE_SCHEMA, MessageDecoder
+from penstock_connector.raw_message_reader import read_given_once
+from penstock_connector.raw_messages import raw_message
 from penstock_messaging.mqtt.broker import Session, connect_once
 from penstock_messaging.mqtt.config import MqttConfig, conflict, invalid
 from penstock_messaging.mqtt.properties import headers_of
@@ -222,6 +233,13 @@ class MqttSource(Source[MqttSourceConfig]):
             ended.append(f"ended the session {name}")
         return ended
 
+    @classmethod
+    def parse_rows(
+        cls, config: MqttSourceConfig, rows: Sequence[RawRow]
+    ) -> Iterator[Batch | ConnectorError]:
+        """Read messages again that could not be read."""
+        return read_given_once("mqtt", config.open_converters, rows)
+
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Open the sessions."""
         config = self.config
@@ -297,7 +315,7 @@ class MqttSource(Source[MqttSourceConfig]):
         ] or [Batch(partition=reader.key, dataset=dataset)]
         batches[-1].bad_rows = [
             BadRow(
-                bytes(found[one.index].message.payload),
+                raw_message(messages, one.index).to_bytes(),
                 one.error,
                 {"number": found[one.index].number},
             )

@@ -7,7 +7,7 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,7 +19,9 @@ from penstock_connector import (
     BadRow,
     Batch,
     ConfigError,
+    ConnectorError,
     Partition,
+    RawRow,
     RetriableError,
     Source,
     key,
@@ -27,6 +29,8 @@ from penstock_connector import (
 from penstock_connector.connection import CONNECT_WITHIN_S, Retry
 from penstock_connector.instants import to_milliseconds
 from penstock_connector.messages import HEADERS_TYPE, MESSAGE_SCHEMA, MessageDecoder
+from penstock_connector.raw_message_reader import read_given_once
+from penstock_connector.raw_messages import raw_message
 from penstock_messaging.nats.config import NatsConfig, conflict, invalid
 from penstock_messaging.nats.connection import Connection
 from penstock_messaging.nats.consumer import ALL_SUBJECTS, PULL_S, Begin, Consumer
@@ -261,6 +265,13 @@ class NatsSource(Source[NatsSourceConfig]):
             return _delete_consumers(last, _consumer_names(last) - kept)
         return ()
 
+    @classmethod
+    def parse_rows(
+        cls, config: NatsSourceConfig, rows: Sequence[RawRow]
+    ) -> Iterator[Batch | ConnectorError]:
+        """Read messages again that could not be read."""
+        return read_given_once("nats", config.open_converters, rows)
+
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Create the consumers where the offsets are."""
         config = self.config
@@ -419,7 +430,7 @@ class NatsSource(Source[NatsSourceConfig]):
         ] or [Batch(partition=partition, dataset=dataset)]
         batches[-1].bad_rows = [
             BadRow(
-                found[one.index][1].payload,
+                raw_message(messages, one.index).to_bytes(),
                 one.error,
                 consumer.offset(found[one.index][0].sequence),
             )
