@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -29,7 +29,9 @@ from penstock_connector import (
     BadRow,
     Batch,
     ConfigError,
+    ConnectorError,
     Partition,
+    RawRow,
     SchemaError,
     Source,
     key,
@@ -42,6 +44,11 @@ from penstock_connector.messages import (
     DecodedRows,
     MessageDecoder,
 )
+from penstock_connector.raw_message_reader import read_given_once
+from penstock_connector.raw_messages import RawMessage, raw_message
+
+_ID: Final = "JMSMessageID"
+"""Header of a message that is kept, with its id."""
 
 _GATHER_S: Final = 0.02
 _MAX_PREFETCH: Final = 32_766
@@ -191,6 +198,20 @@ class ActivemqSource(Source[ActivemqSourceConfig]):
         kind = "topic" if config.is_topic else "queue"
         return [Partition({kind: config.destination}, datasets=(config.dataset,))]
 
+    @classmethod
+    def parse_rows(
+        cls, config: ActivemqSourceConfig, rows: Sequence[RawRow]
+    ) -> Iterator[Batch | ConnectorError]:
+        """Read messages again that could not be read."""
+        parts = [_without_id(row) for row in rows]
+        messages = [row for row, _ in parts]
+        found = read_given_once("activemq", config.open_converters, messages)
+        for one, (_, id_) in zip(found, parts, strict=True):
+            if config.message_id_column and not isinstance(one, ConnectorError):
+                one.rows = _with_ids(config, one.rows, pa.array([id_], pa.string()))
+                one.key_columns = (config.message_id_column,)
+            yield one
+
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Subscribe. Where reading goes on is what the broker has: offsets only count messages."""
         config = self.config
@@ -282,7 +303,12 @@ class ActivemqSource(Source[ActivemqSourceConfig]):
         batches = [self._batch(one, ids) for one in decoded] or [self._nothing()]
         # a batch has one offset behind its rows, and rejected rows go with the last one
         batches[-1].bad_rows = [
-            BadRow(frames[one.index].body, one.error, self._offset()) for one in refused
+            BadRow(
+                _with_id(raw_message(messages, one.index), headers[one.index]).to_bytes(),
+                one.error,
+                self._offset(),
+            )
+            for one in refused
         ]
         batches[-1].offset = self._offset()
         self._ready.extend(batches)
@@ -311,15 +337,7 @@ class ActivemqSource(Source[ActivemqSourceConfig]):
         rows, keys = decoded.rows, decoded.key_columns
         if name := self.config.message_id_column:
             of_rows = ids.take(rows.column(OFFSET))
-            rows = rows.drop_columns([PARTITION, OFFSET])
-            if name in rows.schema.names:
-                raise SchemaError(
-                    "activemq.message_id_column",
-                    f"messages of {self.config.destination!r} have a field {name!r} of their own",
-                    fix="Set `message.id.column` to another name.",
-                    dataset=self.config.dataset,
-                )
-            rows = rows.append_column(name, of_rows)
+            rows = _with_ids(self.config, rows.drop_columns([PARTITION, OFFSET]), of_rows)
             keys = (name,)
         return Batch(rows, self._partition, dataset=self.config.dataset, key_columns=keys)
 
@@ -358,3 +376,42 @@ def _value_of(frame: Frame) -> bytes | None:
 
 def _anonymous(config: ActivemqSourceConfig) -> Dialing:
     return replace(config.dialing(), client_id="")
+
+
+def _with_ids(config: ActivemqSourceConfig, rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
+    """Return rows with the ids of their messages.
+
+    Raises:
+        SchemaError: `activemq.message_id_column`: they have a column of this name.
+    """
+    name = config.message_id_column
+    if name in rows.schema.names:
+        raise SchemaError(
+            "activemq.message_id_column",
+            f"messages of {config.destination!r} have a field {name!r} of their own",
+            fix="Set `message.id.column` to another name.",
+            dataset=config.dataset,
+        )
+    return rows.append_column(name, ids)
+
+
+def _with_id(message: RawMessage, headers: Mapping[str, str]) -> RawMessage:
+    """Return a message that is kept with its id, which is no header of rows."""
+    id_ = message_id(headers)
+    if id_ is None:
+        return message
+    return replace(message, headers=[*message.headers, (_ID, id_.encode())])
+
+
+def _without_id(row: RawRow) -> tuple[RawRow, str | None]:
+    """Return what was kept without the id of the message, and the id."""
+    try:
+        message = RawMessage.from_bytes(row.raw)
+    except ValueError:
+        message = None
+    if message is None:
+        return row, None
+    id_ = dict(message.headers).get(_ID)
+    others = [one for one in message.headers if one[0] != _ID]
+    row = replace(row, raw=replace(message, headers=others).to_bytes())
+    return row, None if id_ is None else id_.decode(errors="replace")

@@ -9,7 +9,7 @@ import pytest
 import penstock_amqp
 from penstock_amqp import CONNECTORS, ActivemqSink, ActivemqSource
 from penstock_amqp.frames import FrameDecoder, ProtocolError, encode_frame, escape
-from penstock_connector import Source, dead_letters
+from penstock_connector import Source, dead_letters, raw_message_reader
 from penstock_connector import messages as kit
 from penstock_connector._config import compatibility_keys, read_config
 from penstock_connector._connectors import spec_of
@@ -30,7 +30,8 @@ def test_the_manifest_names_what_is_served():
 
 def test_every_code_of_an_error_is_in_the_readme():
     sources = "".join(file.read_text(encoding="utf-8") for file in FOLDER.rglob("*.py"))
-    shared = "".join(Path(one.__file__).read_text(encoding="utf-8") for one in (kit, dead_letters))
+    kits = (kit, dead_letters, raw_message_reader)
+    shared = "".join(Path(one.__file__).read_text(encoding="utf-8") for one in kits)
     codes = set(re.findall(r'"(activemq\.[a-z_]+)"', sources)) - {"activemq.username"}
     codes |= {f"activemq.{name}" for name in re.findall(r'f"\{system\}\.([a-z_]+)"', shared)}
     codes |= {f"activemq.{name}" for name in re.findall(r'f"\{self._system\}\.([a-z_]+)"', shared)}

@@ -1,11 +1,16 @@
 """Messages as rows, and rows as messages, at real brokers."""
 
+import json
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA
 from penstock_amqp import ActivemqSink, ActivemqSource
-from penstock_connector.testing import RemoteError, sink_task, source_task
+from penstock_connector import RawRow
+from penstock_connector.raw_messages import RawMessage
+from penstock_connector.testing import RemoteError, parse_rows, sink_task, source_task
 from penstock_kit.testing import wait_until
 
 PLAIN = {"value.converter.schemas.enable": "false"}
@@ -114,14 +119,24 @@ def test_a_name_of_the_id_that_messages_have_is_refused(classic, queue):
         task.rows(1)
 
 
-def test_what_cannot_be_read_is_a_bad_row_with_its_bytes(broker, queue):
-    broker.send(queue, b'{"n": 1}', b"{ no", b"", b'{"__op": 3}')
-    with source_task(ActivemqSource, keys(broker, queue)) as task:
+def test_what_cannot_be_read_is_a_bad_row_that_can_be_corrected(broker, queue):
+    broker.send(queue, b'{"n": 1}', b"{ no", b"", b'{"__op": 3}', colour="red")
+    given = keys(broker, queue, message_id_column="message_id")
+    with source_task(ActivemqSource, given) as task:
         bad = [task.until("bad_row").bad_row for _ in range(3)]
         task.commit()
         task.drain()
-    assert [one.raw for one in bad] == [b"{ no", b"", b'{"__op": 3}']
+    kept = [RawMessage.from_bytes(one.raw) for one in bad]
+    assert [one.value for one in kept] == [b"{ no", b"", b'{"__op": 3}']
     assert bad[2].reason.code == "activemq.reserved_column"
+    raw = RawRow(bad[0].raw, json.loads(bad[0].partition_id), bad[0].dataset, {})
+    corrected = replace(raw, changes={"__raw_value": '{"n": 2}'})
+    again, mended = parse_rows(ActivemqSource, given, [raw, corrected])
+    assert again.message.startswith("VALUE_CONVERTER: ")
+    (row,) = mended.to_pylist()
+    assert (row["n"], dict(row["__headers"])["colour"]) == (2, b"red")
+    assert row["message_id"] == dict(kept[0].headers)["JMSMessageID"].decode()
+    assert "JMSMessageID" not in dict(row["__headers"])
 
 
 def test_a_deleted_row_is_an_empty_message_with_a_key(broker, queue):
