@@ -9,6 +9,7 @@ import yaml
 
 import penstock_messaging.nats
 from penstock_connector import messages as kit
+from penstock_connector import raw_message_reader
 from penstock_connector._connectors import spec_of
 from penstock_kit.testing import wait_until
 from penstock_messaging import NatsSink, NatsSource
@@ -31,7 +32,8 @@ def numbers(out):
 
 def test_every_code_of_an_error_is_in_the_readme():
     text = "".join(file.read_text(encoding="utf-8") for file in FOLDER.rglob("*.py"))
-    shared = Path(kit.__file__).read_text(encoding="utf-8")
+    kits = (kit, raw_message_reader)
+    shared = "".join(Path(one.__file__).read_text(encoding="utf-8") for one in kits)
     codes = set(re.findall(r'"(nats\.[a-z_]+)"', text))
     codes |= {
         f"nats.{name}" for name in re.findall(r'f"\{(?:self\._)?system\}\.([a-z_]+)"', shared)
