@@ -13,7 +13,7 @@ import mmap
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import IO, Any, Final, Generic, TypeVar
@@ -75,6 +75,7 @@ class MemoryStaging:
         dataset: Their dataset.
         batches: The rows that were taken, in order.
         numbers: Those of the rows of each batch among all rows that were put, where asked for.
+        rows: How many were put, also of those that are left out, where numbers are asked for.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class MemoryStaging:
         self.batches: deque[pa.RecordBatch] = deque()
         self.numbers: deque[pa.UInt64Array] = deque()
         self._reject, self._budget, self._size = reject, budget, 0
-        self._numbered, self._rows = numbered, 0
+        self._numbered, self.rows = numbered, 0
 
     def put(self, rows: pa.RecordBatch) -> Refused:
         """Keep rows, but for those that are rejected."""
@@ -99,8 +100,8 @@ class MemoryStaging:
         self._size += kept.nbytes
         self.batches.append(kept)
         if self._numbered:
-            self.numbers.append(_numbers(self._rows, rows.num_rows, rejected))
-            self._rows += rows.num_rows
+            self.numbers.append(_numbers(self.rows, rows.num_rows, rejected))
+            self.rows += rows.num_rows
         return rejected
 
     def leave_out(self, rows: AbstractSet[int]) -> None:
@@ -120,6 +121,22 @@ class MemoryStaging:
         self.numbers.clear()
         self._budget.give(self._size)
         self._size = 0
+
+
+def placed_rows(
+    staged: Sequence[MemoryStaging],
+) -> Iterator[tuple[int, MemoryStaging, int, tuple[Any, ...]]]:
+    """Yield the rows of numbered stagings, each with its place in the transaction, its staging and
+    its number there. A row that is left out keeps its place: those behind it have theirs again.
+    """
+    before = 0
+    for staging in staged:
+        for batch, numbers in zip(staging.batches, staging.numbers, strict=True):
+            columns = [column.to_pylist() for column in batch.columns]
+            rows = zip(*columns, strict=True)
+            for number, row in zip(numbers.to_pylist(), rows, strict=True):
+                yield before + number, staging, number, row
+        before += staging.rows
 
 
 def _numbers(first: int, count: int, rejected: Refused) -> pa.UInt64Array:

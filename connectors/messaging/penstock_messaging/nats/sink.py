@@ -30,7 +30,7 @@ from penstock_connector.messages import (
     has_columns,
 )
 from penstock_connector.row_ids import row_id
-from penstock_connector.staging import Budget, MemoryStaging
+from penstock_connector.staging import Budget, MemoryStaging, placed_rows
 from penstock_messaging.nats.config import NatsConfig, invalid
 from penstock_messaging.nats.jetstream import require_stream
 from penstock_messaging.nats.protocol import (
@@ -99,11 +99,7 @@ class NatsSinkConfig(NatsConfig):
 
 
 class MessageStaging(MemoryStaging):
-    """Messages of one slot, attempt and schema.
-
-    Attributes:
-        rows: All rows that were put, those without a message too: places are counted by them.
-    """
+    """Messages of one slot, attempt and schema."""
 
     def __init__(
         self, dataset: str, subject: str, limit: int, encoder: MessageEncoder, budget: Budget
@@ -111,11 +107,9 @@ class MessageStaging(MemoryStaging):
         super().__init__(dataset, lambda _: self._refused, budget, numbered=True)
         self._subject, self._limit, self._encoder = subject, limit, encoder
         self._refused: list[tuple[int, ConnectorError]] = []
-        self.rows = 0
 
     def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, ConnectorError]] | None:
         """Keep the messages of rows, but for those that have none."""
-        self.rows += rows.num_rows
         messages, bad = self._encoder.encode(rows)
         refused: Refusals = {index: _deleted() for index in _deletes(rows)}
         for one in bad:
@@ -296,18 +290,9 @@ Message: TypeAlias = "tuple[str, bytes, list[tuple[str, bytes]]]"
 
 
 def _messages(staged: Sequence[Staging]) -> Iterator[tuple[int, Staging, int, Message]]:
-    """Yield messages, each with its place in the transaction, its staging and its number there. A
-    row that is left out keeps its place: those behind it have their ids again.
-    """
-    before = 0
-    for staging in staged:
-        assert isinstance(staging, MessageStaging)  # noqa: S101 - `stage` made it
-        for batch, numbers in zip(staging.batches, staging.numbers, strict=True):
-            columns = [column.to_pylist() for column in batch.columns]
-            rows = zip(*columns, strict=True)
-            for number, row in zip(numbers.to_pylist(), rows, strict=True):
-                yield before + number, staging, number, row
-        before += staging.rows
+    found = [one for one in staged if isinstance(one, MessageStaging)]
+    assert len(found) == len(staged)  # noqa: S101 - `stage` made them
+    yield from placed_rows(found)
 
 
 def _sent(headers: Headers) -> list[tuple[str, bytes]]:
